@@ -31,8 +31,7 @@ typedef struct ef_client_options {
     const char *url;     /* "http://127.0.0.1:7450", "https://events.example.org", "unix:PATH" */
     const char *token;   /* NULL: none */
     const char *ca_file; /* PEM of the issuer of its certificate; NULL: those of the system */
-    const char *actor;  /* the person on whose behalf it calls, for the audit log: at most 64 bytes;
-                         * NULL: none */
+    const char *actor; /* the person it calls for, in the audit log: at most 64 bytes; NULL: none */
     int64_t timeout_ms; /* of a call, in addition to a wait that it requests; default 60,000 */
 } ef_client_options;
 
@@ -45,8 +44,7 @@ typedef struct ef_client_options {
 ef_status ef_client_open(const ef_client_options *options, ef_client **out, ef_error *err);
 void ef_client_close(ef_client *client); /* accepts NULL */
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 /* All events of one tenant, or of several where the token allows it. */
 ef_status ef_client_append(ef_client *client, const ef_new_event *events, size_t count,
@@ -72,8 +70,7 @@ ef_status ef_client_type_ls(ef_client *client, const ef_str *name, ef_type_list 
 
 /* A wait for freshness is made in requests of up to 30 s. */
 
-/* --- views -------------------------------------------------------------------------------------
- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 ef_status ef_client_view_get(ef_client *client, ef_str projection, ef_str tenant, ef_str id,
                              const ef_freshness *freshness, ef_view_list *out, ef_error *err);
@@ -88,8 +85,7 @@ ef_status ef_client_view_export(ef_client *client, ef_str projection, ef_str ten
                                 bool any_tenant, bool (*each)(void *context, const ef_view *view),
                                 void *context, int64_t *out_as_of, ef_error *err);
 
-/* --- projections -------------------------------------------------------------------------------
- */
+/* --- projections ------------------------------------------------------------------------------ */
 
 /* `on_error`: "stop" or "skip", with a reason for the audit log; "" leaves it unchanged. */
 ef_status ef_client_projection_deploy(ef_client *client, ef_str text, bool in_place,
@@ -123,8 +119,7 @@ ef_status ef_client_projection_diff(ef_client *client, const ef_generation_choic
 ef_status ef_client_projection_seed(ef_client *client, const ef_seed *seed, ef_run_list *out,
                                     ef_error *err);
 
-/* --- outbox, runs, workers ---------------------------------------------------------------------
- */
+/* --- outbox, runs, workers -------------------------------------------------------------------- */
 
 ef_status ef_client_outbox_ls(ef_client *client, const ef_outbox_query *query, ef_row_list *out,
                               ef_error *err);
@@ -179,8 +174,7 @@ ef_status ef_client_partition_ls(ef_client *client, ef_partition_list *out, ef_e
 ef_status ef_client_partition_sync(ef_client *client, const ef_partition_change *change,
                                    ef_partition_sync_result *out, ef_error *err);
 
-/* --- API tokens: scope admin, and a token of all tenants ---------------------------------------
- */
+/* --- API tokens: scope admin, and a token of all tenants -------------------------------------- */
 
 typedef struct ef_client_token {
     ef_str id;

@@ -44,8 +44,7 @@ typedef struct ef_engine_options {
     int64_t busy_ms;         /* default 10,000 */
     int64_t live_lag_ms;     /* objective for the lag of live work while something catches up; a
                               * catch-up slows down to keep it; default 100 */
-    int64_t retire_after_ms; /* grace period after which a worker retires a superseded generation;
-                              * 0: never */
+    int64_t retire_after_ms; /* when a worker retires a superseded generation; 0: never */
     ef_retry_options retry_apply;  /* an event that fails in a projection; default 1 s doubling to 5
                                     * min, dead at the 8th failure */
     ef_retry_options retry_cursor; /* a tenant of a log-ordered projection; default 250 ms doubling
@@ -149,8 +148,7 @@ ef_status ef_engine_backlog(ef_engine *engine, ef_backlog *out, ef_error *err);
 
 #define EF_COUNTED_BOUNDS 12
 
-/* counts[i]: how many values were above bounds[i - 1] and at most bounds[i]; the last: above all.
- */
+/* counts[i]: values above bounds[i - 1] and at most bounds[i]; the last: above all. */
 typedef struct ef_histogram {
     const int64_t *bounds;
     int64_t counts[EF_COUNTED_BOUNDS + 1];

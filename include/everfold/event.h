@@ -83,8 +83,7 @@ typedef struct ef_event {
 struct ef__batch_memory;
 /* Frees the memory of a result; `*room` may be NULL. For callers that cannot use EF_RELEASE. */
 void ef_memory_release(struct ef__batch_memory **room);
-/* Frees and empties any result that has `room`: EF_RELEASE(&batch). Evaluates its argument twice.
- */
+/* Frees and empties a result that has `room`: EF_RELEASE(&batch). Evaluates it twice. */
 #define EF_RELEASE(result)                                                                         \
     (ef_memory_release(&(result)->room), (void)memset((result), 0, sizeof *(result)))
 

@@ -84,9 +84,7 @@ typedef struct ef_append {
     ef_place *out_places;
     ef_error *err;    /* may be NULL */
     ef_status status; /* its result */
-    bool
-        held; /* EF_BUSY: another open transaction has locked the stream. Leave it set for the retry
-               */
+    bool held; /* EF_BUSY: another transaction holds the stream. Leave it set for the retry */
 } ef_append;
 
 /*
@@ -119,9 +117,7 @@ typedef struct ef_log_query {
     int64_t *out_reached; /* may be NULL: the position up to which this call has read */
 } ef_log_query;
 
-#define EF_TYPES_MAX                                                                               \
-    10000 /* every process caches all types; a client may derive types from data                   \
-           */
+#define EF_TYPES_MAX 10000 /* every process caches all types; clients may derive them from data */
 #define EF_READ_LIMIT_MAX 10000 /* events: a batch is in memory at once */
 
 /* Reads events in position order. */
@@ -217,8 +213,7 @@ typedef struct ef_type_list {
     struct ef__batch_memory *room;
 } ef_type_list;
 
-/* Creates or changes a type. An alias must not refer to an alias or to itself; a name has no `*`.
- */
+/* Creates or changes a type. An alias does not refer to an alias or itself; a name has no `*`. */
 ef_status ef_type_set(ef_journal *journal, const ef_type *type, ef_error *err);
 /* The type of this name, or all types, sorted by name (`name` NULL). EF_NOT_FOUND: it was neither
  * set nor appended. */

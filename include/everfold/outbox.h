@@ -58,9 +58,7 @@ typedef enum ef_row_status {
 } ef_row_status;
 
 /* How many are kept. There may be millions: `most` means that many or more. */
-#define EF_PUBLISHED_COUNTED                                                                       \
-    100000 /* limit for lists: an exact count of millions would be slow                            \
-            */
+#define EF_PUBLISHED_COUNTED 100000 /* an exact count of millions would be slow */
 ef_status ef_published_count(ef_journal *journal, ef_str lane, size_t most, int64_t *out_count,
                              ef_error *err);
 

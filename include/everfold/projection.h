@@ -72,15 +72,12 @@ typedef struct ef_projection {
     int64_t lag_events; /* over all tenants: events that will be applied without an operator */
     int64_t lag_us;     /* age of the oldest of these */
     int64_t views;
-    char digest[33]; /* hexadecimal */
-    int64_t
-        unaccounted; /* events that are neither applied, ignored, skipped nor in a row: must be 0
-                      */
+    char digest[33];     /* hexadecimal */
+    int64_t unaccounted; /* neither applied, ignored, skipped nor in a row: must be 0 */
     int64_t applied, ignored, skipped; /* events, by their result */
     int64_t failures;                  /* open ones */
     int64_t quarantined;               /* streams blocked by a dead row */
-    int64_t blocked_streams; /* streams blocked by a failed or dead event; tenants of a log-ordered
-                                projection */
+    int64_t blocked_streams; /* streams blocked by a failed event; tenants if log-ordered */
     int64_t blocked_events;  /* events of these that are not applied; not part of the lag */
     int64_t blocked_us;      /* age of the oldest of these */
     ef_str program;
@@ -194,8 +191,7 @@ typedef struct ef_failure_query {
     size_t limit;         /* 0 means 100; at most 10,000 */
 } ef_failure_query;
 
-/* The failures of the generations of a projection, newest first in each. EF_NOT_FOUND for an
- * unknown name. */
+/* Failures of the generations of a projection, newest first in each. EF_NOT_FOUND: no such name. */
 ef_status ef_projection_failures(ef_engine *engine, const ef_failure_query *query,
                                  ef_failure_list *out, ef_error *err);
 

@@ -4,8 +4,7 @@
  * A step of work allocates from one arena and resets it at the end. An arena has a maximum; past
  * it, and when memory runs out, an allocation returns NULL. Not thread-safe.
  */
-#ifndef EF_BASE_ARENA_H
-#define EF_BASE_ARENA_H
+#pragma once
 
 #include <everfold/event.h>
 
@@ -41,8 +40,7 @@ typedef struct ef__arena {
         NULL, 0, (max), NULL                                                                       \
     }
 
-/* Memory for `bytes`, aligned for any type, not zeroed. NULL past the maximum. 0 bytes is allowed.
- */
+/* Memory, aligned for any type, not zeroed. NULL past the maximum. 0 bytes is allowed. */
 void *ef__arena_alloc(ef__arena *arena, size_t bytes);
 /* The same, zeroed, for `count` items; NULL when count * size overflows. */
 void *ef__arena_zalloc(ef__arena *arena, size_t count, size_t size);
@@ -76,5 +74,3 @@ ef_status ef__memory_prepare(struct ef__batch_memory **room, ef_error *err);
      ef__memory_prepare(&(list)->room, (err)))
 /* EF_NO_MEMORY: the system has no memory, or the arena has reached its maximum. */
 ef_status ef__no_memory(ef_error *err);
-
-#endif

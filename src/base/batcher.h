@@ -13,8 +13,7 @@
  * Invariants: at most one thread leads, or is in an exclusive section; jobs run in the order in
  * which they were submitted, each exactly once.
  */
-#ifndef EF_BASE_BATCHER_H
-#define EF_BASE_BATCHER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -55,5 +54,3 @@ void ef__batcher_submit(ef__batcher *batcher, ef__batch_job *first);
 /* Until the end of the section no batch runs; it begins after the current one. */
 void ef__batcher_exclusive_begin(ef__batcher *batcher);
 void ef__batcher_exclusive_end(ef__batcher *batcher);
-
-#endif

@@ -5,8 +5,7 @@
  * ignores further additions, and `failed` stays set until a reset. So a series of additions is
  * checked once, at the end. The content always ends with a NUL that is not counted.
  */
-#ifndef EF_BASE_BUF_H
-#define EF_BASE_BUF_H
+#pragma once
 
 #include "arena.h"
 
@@ -38,8 +37,7 @@ bool ef__buf_add_escaped(ef__buf *buf, ef_str text, const char *escaped);
 /* Adds a name as one token of a NATS subject: bytes that a token cannot hold, or that are not
  * printable, as %XX; an empty name as "_", and the name "_" as "%5F". */
 bool ef__buf_add_token(ef__buf *buf, ef_str name);
-/* Appends `text`, compressed. False: memory ran out, or the maximum would be exceeded; `out` is
- * unchanged. */
+/* Appends `text`, compressed. False: no memory, or past the maximum; `out` is unchanged. */
 bool ef__gzip(ef_str text, ef__buf *out);
 /* Reserves space for `len` more bytes, which the caller writes at ptr + len and adds to `len`. */
 bool ef__buf_reserve(ef__buf *buf, size_t len);
@@ -53,5 +51,3 @@ static inline ef_str ef__buf_str(const ef__buf *buf)
 void ef__buf_reset(ef__buf *buf); /* keeps the memory, clears a failure */
 void ef__buf_release(ef__buf *buf);
 EF__AUTO_TYPE(ef__buf, ef__buf_release)
-
-#endif

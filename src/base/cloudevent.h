@@ -16,8 +16,7 @@
  * | seq           | streamsequence                                                 |
  * | the partitioner's key | partitionkey                                           |
  */
-#ifndef EF_BASE_CLOUDEVENT_H
-#define EF_BASE_CLOUDEVENT_H
+#pragma once
 
 #include "json.h"
 
@@ -33,5 +32,3 @@ ef_status ef__cloudevent_parse(ef_str text, const ef_new_event *defaults, ef__ar
 
 /* A string of an event's meta by its name, in the arena; "": missing, or not a string. */
 ef_str ef__meta_text(ef_str meta, const char *name, ef__arena *arena);
-
-#endif

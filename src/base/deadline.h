@@ -1,8 +1,7 @@
 /*
  * deadline.h - locks of a block, and deadlines for timed waits of pthread.
  */
-#ifndef EF_BASE_DEADLINE_H
-#define EF_BASE_DEADLINE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -24,8 +23,7 @@ static inline void ef__mutex_unlock(pthread_mutex_t **mutex)
     pthread_mutex_t *ef__locked __attribute__((cleanup(ef__mutex_unlock), unused)) =               \
         ef__mutex_lock(mutex)
 
-/* A condition whose timed waits use the monotonic clock, so that setting the wall clock does not
- * change them. */
+/* A condition whose timed waits use the monotonic clock: setting the wall clock changes none. */
 static inline void ef__cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attributes;
@@ -50,5 +48,3 @@ static inline struct timespec ef__deadline(clockid_t clock, int64_t ms)
     }
     return at;
 }
-
-#endif

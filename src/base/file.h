@@ -2,8 +2,7 @@
  * file.h - files: locks on their bytes, the owner of those that root creates, and opening files
  * that must be below a directory.
  */
-#ifndef EF_BASE_FILE_H
-#define EF_BASE_FILE_H
+#pragma once
 
 #include <everfold/str.h>
 
@@ -48,5 +47,3 @@ int ef__parent_open(const char *path, const char *directory, const char **out_na
 /* Makes the name of a new or renamed file durable: a power cut may lose an entry that was not
  * synced. False and errno. */
 bool ef__parent_sync(const char *path);
-
-#endif

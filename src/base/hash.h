@@ -2,8 +2,7 @@
  * hash.h - SHA-256 for the hash chain, HMAC for signatures, XXH3 for checksums, CRC32 for
  * partitions; base64; and ids.
  */
-#ifndef EF_BASE_HASH_H
-#define EF_BASE_HASH_H
+#pragma once
 
 #include <everfold/event.h>
 
@@ -26,5 +25,3 @@ bool ef__uuid7(int64_t wall_us, char out[EF_EVENT_ID_TEXT_MAX]);
 
 /* Lower-case hexadecimal, and a NUL. */
 void ef__hex(const uint8_t *bytes, size_t len, char *out);
-
-#endif

@@ -10,8 +10,7 @@
 
 #include <everfold/clock.h>
 
-/* --- walking checked JSON ------------------------------------------------------------------------
- */
+/* --- walking checked JSON --------------------------------------------------------------------- */
 
 static const char *skip_space(const char *at)
 {
@@ -60,8 +59,7 @@ static const char *skip_value(const char *at)
     return at;
 }
 
-/* --- members -------------------------------------------------------------------------------------
- */
+/* --- members ---------------------------------------------------------------------------------- */
 
 ef_status ef__slice_text(const char *key, ef_str raw, ef__arena *arena, ef_str *out, ef_error *err)
 {

@@ -1,8 +1,7 @@
 /*
  * incoming.h - decodes events from JSON. No I/O: the fuzzer uses it too.
  */
-#ifndef EF_BASE_INCOMING_H
-#define EF_BASE_INCOMING_H
+#pragma once
 
 #include "arena.h"
 
@@ -39,5 +38,3 @@ ef_status ef__slice_next(ef_str text, size_t *at, ef__arena *arena, ef__slice *o
                          ef_error *err);
 /* A slice that is a string, unescaped; EF_BAD_INPUT names `key`: it is not a string. */
 ef_status ef__slice_text(const char *key, ef_str raw, ef__arena *arena, ef_str *out, ef_error *err);
-
-#endif

@@ -6,8 +6,7 @@
  * number limits of limits.h. Numbers stay text: nothing passes through a double. All JSON of
  * Everfold is read by ef__json_check or ef__json_parse, and both accept exactly the same texts.
  */
-#ifndef EF_BASE_JSON_H
-#define EF_BASE_JSON_H
+#pragma once
 
 #include "arena.h"
 #include "buf.h"
@@ -112,5 +111,3 @@ void ef__json_member_bool(ef__json_writer *w, const char *key, bool value);
 void ef__json_member_time(ef__json_writer *w, const char *key, int64_t time_us);
 void ef__json_member_raw(ef__json_writer *w, const char *key, ef_str value); /* NULL: null */
 void ef__json_member_open(ef__json_writer *w, const char *key, char bracket);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * json_escape.h - escapes of JSON strings, for json.c only.
  */
-#ifndef EF_BASE_JSON_ESCAPE_H
-#define EF_BASE_JSON_ESCAPE_H
+#pragma once
 
 #include <everfold/str.h>
 
@@ -100,5 +99,3 @@ static inline int ef__json_next_byte(ef__json_bytes *reader)
     reader->used = 1;
     return (unsigned char)reader->bytes[0];
 }
-
-#endif

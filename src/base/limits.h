@@ -2,8 +2,7 @@
  * limits.h - limits that several modules share, each with its reason. Limits of one module are next
  * to its code.
  */
-#ifndef EF_BASE_LIMITS_H
-#define EF_BASE_LIMITS_H
+#pragma once
 
 #define EF_LIMIT_TYPES 1000000  /* of a journal: every process caches all of them */
 #define EF_LIMIT_NAME_BYTES 255 /* tenant, stream, type, id, lane: fits every back end's keys */
@@ -35,5 +34,3 @@
 #define EF_LIMIT_FOLLOWED_TENANTS 10000        /* of a generation: bounds what is recorded */
 #define EF_LIMIT_CHANGES_KEPT 100000           /* records of a tenant: 15 minutes at 100 a second */
 #define EF_LIMIT_CHANGES_LEFT 87500            /* of these, when the oldest are deleted: rarely */
-
-#endif

@@ -3,8 +3,7 @@
  *
  *     ef__log(log, EF_LOG_WARN, "checkpoint failed", EF_LOG_NUMBER_FIELD("pages", n));
  */
-#ifndef EF_BASE_LOGGER_H
-#define EF_BASE_LOGGER_H
+#pragma once
 
 #include <everfold/log.h>
 
@@ -19,5 +18,3 @@
                          sizeof(ef__f) / sizeof(ef__f[0]));                                        \
         }                                                                                          \
     } while (0)
-
-#endif

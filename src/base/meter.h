@@ -1,8 +1,7 @@
 /*
  * meter.h - counts the work of one call and compares it with its budget.
  */
-#ifndef EF_BASE_METER_H
-#define EF_BASE_METER_H
+#pragma once
 
 #include <everfold/budget.h>
 #include <everfold/clock.h>
@@ -19,5 +18,3 @@ typedef struct ef__meter {
 ef__meter ef__meter_begin(const ef_budget *budget, const ef_clock *clock);
 /* Counts work that was done. EF_OVER_BUDGET: too much, or the caller wants no result any more. */
 ef_status ef__meter_charge(ef__meter *meter, int64_t steps, ef_error *err);
-
-#endif

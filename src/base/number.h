@@ -6,8 +6,7 @@
  * rounded, except by division, which rounds half to even at 34 significant digits, or at the 38th
  * decimal where that comes first.
  */
-#ifndef EF_BASE_NUMBER_H
-#define EF_BASE_NUMBER_H
+#pragma once
 
 #include "buf.h"
 
@@ -79,5 +78,3 @@ ef_status ef__number_add(const ef__number *a, const ef__number *b, ef__number *o
 ef_status ef__number_sub(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err);
 ef_status ef__number_mul(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err);
 ef_status ef__number_div(const ef__number *a, const ef__number *b, ef__number *out, ef_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * For state per stream or per view. The address of a value is stable until the map is reset. Names
  * have at most EF_LIMIT_NAME_BYTES. Not thread-safe.
  */
-#ifndef EF_BASE_PAIR_MAP_H
-#define EF_BASE_PAIR_MAP_H
+#pragma once
 
 #include "arena.h"
 
@@ -34,5 +33,3 @@ size_t ef__pair_map_bytes(const ef__pair_map *map);
 void ef__pair_map_reset(ef__pair_map *map);
 void ef__pair_map_release(ef__pair_map *map);
 EF__AUTO_TYPE(ef__pair_map, ef__pair_map_release)
-
-#endif

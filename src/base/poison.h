@@ -1,8 +1,7 @@
 /*
  * poison.h - memory that is not allocated: under AddressSanitizer its use is reported.
  */
-#ifndef EF_BASE_POISON_H
-#define EF_BASE_POISON_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,6 +25,4 @@ static __attribute__((noinline)) void ef__poison(void *ptr, size_t len)
 #else
 #define ef__poison(ptr, len) ((void)(ptr), (void)(len))
 #define ef__unpoison(ptr, len) ((void)(ptr), (void)(len))
-#endif
-
 #endif

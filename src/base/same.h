@@ -2,8 +2,7 @@
  * same.h - compares names inline, because folding an event does this some twenty times; and splits
  * texts.
  */
-#ifndef EF_BASE_SAME_H
-#define EF_BASE_SAME_H
+#pragma once
 
 #include <everfold/str.h>
 
@@ -93,5 +92,3 @@ static inline ef_str ef__str_trim(ef_str text)
         text = (ef_str){text.ptr + 1, text.len - 1};
     return text;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * A name is inserted into SQL statements unquoted, so only a name that needs no quotes is accepted:
  * lower-case letters, digits and "_", and no reserved word of SQL.
  */
-#ifndef EF_BASE_SCHEMA_NAME_H
-#define EF_BASE_SCHEMA_NAME_H
+#pragma once
 
 #include <everfold/status.h>
 #include <everfold/str.h>
@@ -23,5 +22,3 @@ typedef struct ef__schema_names {
  */
 ef_status ef__schema_names_init(ef__schema_names *names, ef_str journal, ef_str views,
                                 ef_error *err);
-
-#endif

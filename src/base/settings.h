@@ -7,8 +7,7 @@
  * with `section.`; values may be in double quotes, in which \" and \\ stand for " and \. A # after
  * white space ends a value without quotes. A key may be set once.
  */
-#ifndef EF_BASE_SETTINGS_H
-#define EF_BASE_SETTINGS_H
+#pragma once
 
 #include "arena.h"
 
@@ -62,8 +61,7 @@ ef_status ef__settings_set_flag(ef__settings *settings, const char *key, const c
 ef_status ef__settings_set_option(ef__settings *settings, const char *option, const char *key,
                                   const char *value, ef_error *err);
 
-/* The value, NUL-terminated; lives as long as the settings. The key must be in the table (assert).
- */
+/* The value, NUL-terminated; lives as long as the settings. The table has the key (assert). */
 ef_str ef__settings_text(const ef__settings *settings, const char *key);
 bool ef__settings_bool(const ef__settings *settings, const char *key);
 int64_t ef__settings_int(const ef__settings *settings, const char *key); /* INT, DURATION, BYTES */
@@ -80,12 +78,9 @@ ef__setting_view ef__settings_at(const ef__settings *settings, size_t index);
 ef__setting_view ef__settings_get(const ef__settings *settings, const char *key);
 const char *ef__setting_origin_name(ef__setting_origin origin); /* "environment" */
 
-/* Checks a value and returns its number: 0 or 1 of a BOOL, 0 of a TEXT or CHOICE. A message starts
- * with `where`. */
+/* Checks a value and returns its number: 0 of a TEXT or CHOICE. A message starts with `where`. */
 ef_status ef__setting_check(const ef__setting_spec *spec, const char *where, ef_str text,
                             int64_t *out_number, ef_error *err);
 
 /* The nearest of `words` to a mistyped one, or NULL. Also for commands and options. */
 const char *ef__suggest(ef_str word, const char *const *words, size_t count);
-
-#endif

@@ -45,8 +45,7 @@ ef_str ef__utf8_cut(ef_str text, size_t max_bytes)
 
     if (text.len <= max_bytes)
         return text;
-    /* A character has at most three bytes after its first: more of them is not UTF-8, and can be
-     * cut anywhere. */
+    /* A character has at most three more bytes: what has more can be cut anywhere. */
     for (int i = 0; i < 3 && len > 0 && ((unsigned char)text.ptr[len] & 0xC0) == 0x80; i++)
         len--;
     if (((unsigned char)text.ptr[len] & 0xC0) == 0x80)

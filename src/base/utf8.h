@@ -1,8 +1,7 @@
 /*
  * utf8.h - decodes and validates UTF-8; names.
  */
-#ifndef EF_BASE_UTF8_H
-#define EF_BASE_UTF8_H
+#pragma once
 
 #include <everfold/status.h>
 #include <everfold/str.h>
@@ -59,5 +58,3 @@ ef_str ef__utf8_cut(ef_str text, size_t max_bytes);
  */
 ef_status ef__name_check(const char *what, ef_str name, size_t min_bytes, bool no_space,
                          ef_error *err);
-
-#endif

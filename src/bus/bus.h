@@ -9,8 +9,7 @@
  * A call is bounded: after `timeout_ms` no delivery is started, and those in progress have as long
  * again. One thread at a time uses a sink.
  */
-#ifndef EF_BUS_BUS_H
-#define EF_BUS_BUS_H
+#pragma once
 
 #include "../base/arena.h"
 #include "../base/buf.h"
@@ -33,8 +32,7 @@ typedef struct ef__bus_options {
     int64_t file_bytes;      /* file: rotated at this size; 0: never */
     int32_t file_count;      /* file: rotated files that are kept; 0: 10 */
     int32_t in_flight;       /* webhook: concurrent requests; 0: 8 */
-    ef_str directory;        /* file: its path is below it, and no link is followed from there on;
-                              * "": anywhere */
+    ef_str directory;        /* file: its path is below it, without links; "": anywhere */
     ef_str secret;           /* webhook: signs messages; nats: USER:PASSWORD or a token; "": none */
     bool allow_private;      /* webhook, nats: also connect to addresses that are not public */
     ef_str progress;         /* the last result of `progress`, of any process */
@@ -154,5 +152,3 @@ extern const ef__bus_ops ef__file_sink, ef__webhook_sink, ef__nats_sink;
 #define EF__SIGN_TEXT_MAX 64 /* bytes: "v1,", 44 characters and a NUL */
 bool ef__webhook_sign(ef_str secret, ef_str id, int64_t time_s, ef_str body,
                       char out[EF__SIGN_TEXT_MAX]);
-
-#endif

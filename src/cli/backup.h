@@ -8,8 +8,7 @@
  *
  * A directory without backup.json is not a complete backup.
  */
-#ifndef EF_CLI_BACKUP_H
-#define EF_CLI_BACKUP_H
+#pragma once
 
 #include "cli.h"
 
@@ -63,8 +62,7 @@ ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err
 /* Opens the journal DIR/NAME on SQLite. */
 ef_status backup_journal_open(cli *c, const char *directory, const char *name,
                               const ef_journal_options *how, ef_journal **out, ef_error *err);
-/* Opens the journal of a backup read-only, and closes it (accepts NULL): the backup is not
- * modified. */
+/* Opens the journal of a backup, which stays as it is, and closes it (accepts NULL). */
 ef_status backup_archive_open(cli *c, const char *directory, ef_journal **out, ef_error *err);
 void backup_archive_close(const char *directory, ef_journal *journal);
 /* Creates a file, readable by its owner only, and syncs it. */
@@ -73,5 +71,3 @@ ef_status backup_write_file(const char *path, ef_str text, ef_error *err);
  * the source does not exist; with NULL that is an error. */
 ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef_error *err);
 ef_status backup_sync_directory(const char *directory, ef_error *err);
-
-#endif

@@ -6,8 +6,7 @@
  * call is that of the command; through a server, it is that of the token. Only the functions here
  * distinguish stores and a server.
  */
-#ifndef EF_CLI_CALLS_H
-#define EF_CLI_CALLS_H
+#pragma once
 
 #include "cli.h"
 
@@ -50,5 +49,3 @@ ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_ru
 /* EF_UNSUPPORTED through a server. */
 ef_status cli_stream_head(cli *c, ef_str tenant, ef_str stream, int64_t *out_seq,
                           int64_t *out_position, ef_error *err);
-
-#endif

@@ -8,8 +8,7 @@
  * Results go to stdout through `out`, messages to stderr. A command returns the exit code. `c` is
  * the invocation in every function.
  */
-#ifndef EF_CLI_CLI_H
-#define EF_CLI_CLI_H
+#pragma once
 
 #include "../base/buf.h"
 #include "../base/json.h"
@@ -257,8 +256,7 @@ void cli_help(cli *c, const cli_command *command, const cli_group *group);
 bool cli_url_on_server(const char *url); /* a database server, not local files */
 bool cli_url_in_memory(const char *url);
 ef_status cli_settings_load(cli *c, ef_error *err);
-/* Reads file, environment and flags into a new table, which the caller closes, also after an error.
- */
+/* Reads file, environment and flags into a table, which the caller closes after errors too. */
 ef_status cli_settings_read(cli *c, ef__settings **out, ef_error *err);
 /* Refuses contradictory settings. */
 ef_status cli_settings_check(const ef__settings *settings, ef_error *err);
@@ -308,11 +306,9 @@ ef_status cli_stores_make(cli *c, bool *out_made, ef_error *err);
 ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place *out_places,
                      ef_error *err);
 
-/* --- files (output.c) ---------------------------------------------------------------------------
- */
+/* --- files (output.c) ------------------------------------------------------------------------- */
 
-/* Reads a file, or stdin if `path` is "-", up to the maximum of `out`. EF_NOT_FOUND, EF_TOO_LARGE,
- * EF_IO */
+/* Reads a file, or stdin for "-", up to the maximum of `out`. EF_NOT_FOUND, EF_TOO_LARGE, EF_IO */
 ef_status cli_file_read(const char *path, ef__buf *out, ef_error *err);
 /* Writes unescaped text to stderr line by line, escaped. */
 void cli_lines_say(ef_str text);
@@ -356,8 +352,7 @@ void cli_escape(ef__buf *out, ef_str text);
 /* The same line by line: line breaks stay. `indent` precedes each line that is not empty. */
 void cli_escape_lines(ef__buf *out, ef_str text, const char *indent);
 
-/* A list that is printed while it is read: an array with -o json, one object per line with -o
- * ndjson. */
+/* A list that is printed while it is read: an array with -o json, lines with -o ndjson. */
 typedef struct cli_list {
     bool lines;
     size_t count;
@@ -400,8 +395,7 @@ bool cli_table_flush(cli *c, cli_table *table); /* as cli_flush */
 void cli_table_release(cli_table *table);
 EF__AUTO_TYPE(cli_table, cli_table_release)
 
-/* --- objects by their shape (listing.c) --------------------------------------------------------
- */
+/* --- objects by their shape (listing.c) ------------------------------------------------------- */
 
 typedef struct cli_column {
     const char *head;                             /* NULL ends the columns */
@@ -557,5 +551,3 @@ void cli_stop_on_hangup(void);
 bool cli_stopped(void);
 /* Exit code after a signal: 128 and its number. */
 int cli_stopped_exit(void);
-
-#endif

@@ -19,9 +19,7 @@
 
 #define READ_BYTES (256 * 1024)
 #define BATCH_BYTES (4 * 1024 * 1024) /* lines of a batch: keeps the whole import under 64 MB */
-#define BAD_SHOWN_MAX                                                                              \
-    25 /* bad lines that are reported one by one; further ones are only counted                    \
-        */
+#define BAD_SHOWN_MAX 25 /* bad lines that are reported; further ones are only counted */
 
 /* One import. The lines of a batch are adjacent in `lines`; events point into them and into
  * `texts`, so `lines` is never reallocated while a batch is open. */

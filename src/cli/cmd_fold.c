@@ -96,8 +96,7 @@ const cli_command cli_cmd_fold_check = {
     .call = check_files,
 };
 
-/* This command has an option -o of its own, for `dot`; -o before the command is the common option.
- */
+/* This command has its own -o, for `dot`; -o before the command is the common option. */
 static ef_status read_format(cli *c, ef_text_form *out, ef_error *err)
 {
     const char *asked = cli_value(c, "output");

@@ -275,8 +275,7 @@ static ef_status check_failures(runner *r, ef_error *err)
     return st == EF_OK ? check_stopped_projections(r, err) : st;
 }
 
-/* EF_OK also if the case fails: then there are problems. EF_BAD_INPUT with a report: a program has
- * an error. */
+/* EF_OK also if the case fails: then there are problems. EF_BAD_INPUT: a program has an error. */
 static ef_status run_in_memory(const cli_test_file *file, const cli_test_case *one,
                                ef__arena *arena, test_result *out, ef_error *err)
 {

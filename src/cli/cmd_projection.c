@@ -51,8 +51,7 @@ const cli_listing cli_projection_listing = {
     .empty = "no projections; deploy one: everfold projection deploy FILE",
 };
 
-/* Prints a failure as text: event, attempts and time, then the reason. `indent` precedes each line.
- */
+/* Prints a failure: event, attempts and time, then the reason. `indent` precedes each line. */
 static void show_failure(cli *c, const ef_failure *f, const char *indent)
 {
     char time[EF_TIME_TEXT_MAX];

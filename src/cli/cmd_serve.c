@@ -381,8 +381,7 @@ static bool can_change_live(const char *key)
            strcmp(key, "server.drain") == 0;
 }
 
-/* Applies settings that can change at run time and warns about others that changed. Flags keep
- * their values. */
+/* Applies settings that can change at run time, warns about others. Flags keep their values. */
 static void apply_reloaded_settings(serving *s, const ef__settings *fresh)
 {
     cli *c = s->c;

@@ -120,8 +120,7 @@ static ef_status list_tokens(cli *c, ef__token_list *out, ef_error *err)
     return st == EF_OK ? ef__tokens_read(path, out, err) : st;
 }
 
-/* Revokes a token, with --reason in the audit entry. `out` receives the stored values. EF_NOT_FOUND
- */
+/* Revokes a token, with --reason in the audit entry. `out`: the stored values. EF_NOT_FOUND */
 static ef_status revoke_token(cli *c, ef_str id, ef__api_token *out, ef_error *err)
 {
     ef_error note = EF_ERROR_INIT;

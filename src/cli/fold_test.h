@@ -4,8 +4,7 @@
  * The format is described in docs/reference/fold-testing.md. A file lives in the arena of the
  * caller.
  */
-#ifndef EF_CLI_FOLD_TEST_H
-#define EF_CLI_FOLD_TEST_H
+#pragma once
 
 #include "cli.h"
 #include "../base/arena.h"
@@ -42,8 +41,7 @@ typedef struct cli_test_file {
     cli_test_case *cases;
 } cli_test_file;
 
-/* Parses the text of a test file, which must outlive `out`. EF_BAD_INPUT: the message begins with
- * PATH:LINE. */
+/* Parses a test file, whose text outlives `out`. EF_BAD_INPUT: a message begins with PATH:LINE. */
 ef_status cli_test_parse(const char *path, ef_str text, ef__arena *arena, cli_test_file *out,
                          ef_error *err);
 
@@ -51,9 +49,6 @@ ef_status cli_test_parse(const char *path, ef_str text, ef__arena *arena, cli_te
 typedef void cli_json_differs(void *context, ef_str path, const ef__json *expected,
                               const ef__json *found);
 
-/* Numbers are compared by value, objects regardless of the order of keys. False if memory ran out.
- */
+/* Numbers are compared by value, objects in any order of keys. False if memory ran out. */
 bool cli_json_diff(const ef__json *expected, const ef__json *found, cli_json_differs *differs,
                    void *context);
-
-#endif

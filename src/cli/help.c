@@ -291,8 +291,7 @@ const cli_command cli_cmd_complete = {
     .no_settings = true,
 };
 
-/* Escapes roff: a backslash; a dot or a quote at the start of a line; a bare - would be a hyphen.
- */
+/* Escapes roff: a backslash, a dot or quote that starts a line, a bare - (it prints a hyphen). */
 static void add_plain(ef__buf *out, const char *text)
 {
     for (char before = '\n'; *text != '\0'; before = *text++) {

@@ -189,8 +189,7 @@ static void assign_columns(const cli_band *band, column columns[CLI_LAYOUT_COLUM
     }
 }
 
-/* Removes lines from the longest section, the last one first, until everything fits or each has
- * one. */
+/* Removes lines of the longest section, last ones first, until all fits or each has one. */
 static void shrink_column(column *c, size_t height)
 {
     while (c->height > height) {

@@ -4,8 +4,7 @@
  *
  * A section is a list of lines, which may contain colours.
  */
-#ifndef EF_CLI_LAYOUT_H
-#define EF_CLI_LAYOUT_H
+#pragma once
 
 #include "cli.h"
 
@@ -66,5 +65,3 @@ size_t cli_band_height(const cli_band *band);
 size_t cli_band_write(const cli_band *band, size_t height, ef__buf *out);
 /* Writes one line, cut to `width`. */
 void cli_line_write(ef__buf *out, ef_str line, size_t width, bool colour);
-
-#endif

@@ -372,8 +372,7 @@ static size_t column_count(size_t width)
     return width < TWO_COLUMNS ? 1 : width < THREE_COLUMNS ? 2 : 3;
 }
 
-/* Writes text over the full width, broken between words where possible; further lines are indented
- * by `indent`. */
+/* Writes text over the full width, broken between words; further lines are indented. */
 static void add_wrapped(cli_section *section, ef_str text, size_t width, size_t indent)
 {
     EF__AUTO(ef__buf) line = EF__BUF_INIT(CLI_OUT_MAX);

@@ -2,8 +2,7 @@
  * panel.h - the overview that `status`, `top` and the panel of `work` show: read from the stores,
  * as text, on the terminal, and with the reports of the supervisor of `work`.
  */
-#ifndef EF_CLI_PANEL_H
-#define EF_CLI_PANEL_H
+#pragma once
 
 #include "cli.h"
 
@@ -110,8 +109,7 @@ typedef struct cli_screen {
     ef__buf shown; /* the last frame */
 } cli_screen;
 
-/* Can a panel be shown: stdout is a terminal in the foreground, and the output format is the table?
- */
+/* Can a panel be shown: is stdout a terminal in the foreground, the output format the table? */
 bool cli_screen_possible(const cli *c);
 
 void cli_screen_open(cli_screen *screen, cli *c);
@@ -152,5 +150,3 @@ void cli_work_panel_report(cli_work_panel *panel, const char *task, const ef_tic
 void cli_work_panel_run(cli_work_panel *panel, ef_supervisor *supervisor);
 /* Call after the journal is closed. */
 void cli_work_panel_release(cli_work_panel *panel);
-
-#endif

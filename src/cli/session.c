@@ -163,8 +163,7 @@ ef__setting_view cli_setting(const cli *c, const char *key)
     return ef__settings_get(c->settings, key);
 }
 
-/* --- settings that depend on each other --------------------------------------------------------
- */
+/* --- settings that depend on each other ------------------------------------------------------- */
 
 static const char *const retry_kinds[] = {"apply", "cursor", "publish"};
 

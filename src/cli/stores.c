@@ -164,8 +164,7 @@ ef_status cli_append(cli *c, const ef_new_event *events, size_t count, ef_place 
 
 /* --- creating stores -------------------------------------------------------------------------- */
 
-/* Parent directories get the mode of the umask, the data directory itself 0700, because it holds
- * all data. */
+/* Parent directories get the mode of the umask, the data directory 0700: it holds all data. */
 ef_status cli_data_make(const cli *c, ef_error *err)
 {
     const char *path = cli_data(c);

@@ -17,8 +17,7 @@
 #define CELL_BYTES_MAX 1000 /* longer values are cut; -o json prints them in full */
 #define LAST_COLUMN_MIN 10
 
-/* Length of the first character in bytes, 0 at the end. An invalid UTF-8 byte counts as one
- * character. */
+/* Bytes of the first character, 0 at the end. An invalid UTF-8 byte counts as a character. */
 static size_t next_character(ef_str text, uint32_t *out_point)
 {
     if (text.len == 0)

@@ -1,8 +1,7 @@
 /*
  * client_priv.h - one call: an operation, its request struct, and the response as JSON.
  */
-#ifndef EF_CLIENT_CLIENT_PRIV_H
-#define EF_CLIENT_CLIENT_PRIV_H
+#pragma once
 
 #include "../base/arena.h"
 #include "../base/buf.h"
@@ -53,8 +52,7 @@ EF__AUTO_TYPE(ef__client_call, ef__client_call_release)
 
 /* --- operations (operation.c) ----------------------------------------------------------------- */
 
-/* A response. `items` are its objects by the shape of the operation; all of it is in the memory of
- * a list. */
+/* A response. `items` are its objects by the shape of the operation, in the memory of a list. */
 typedef struct ef__reply {
     const ef__json *json;
     const void *items;
@@ -68,8 +66,7 @@ EF__AUTO_LIST(ef__reply)
 /* Writes the path, the parameters and the members of a request from its request struct. */
 void ef__operation_write(const ef__operation *operation, const void *request,
                          ef__client_call *call);
-/* Calls an operation and parses its response into `room`. `request` may be NULL if it has no
- * inputs. */
+/* Calls an operation and parses its response into `room`. `request`: NULL without inputs. */
 ef_status ef__operation_call(ef_client *client, const ef__operation *operation, const void *request,
                              struct ef__batch_memory **room, ef__reply *out, ef_error *err);
 /* Calls an operation and ignores its response. */
@@ -108,5 +105,3 @@ ef_status ef__operation_rows(ef_client *client, const ef__operation *operation, 
 /* The response is an array of tokens, or one token. */
 ef_status ef__operation_tokens(ef_client *client, const ef__operation *operation,
                                const void *request, ef_client_token_list *out, ef_error *err);
-
-#endif

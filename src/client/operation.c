@@ -9,8 +9,7 @@
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-/* Adds a part of a path or of a query; of the printable characters, all that mean something in
- * one. */
+/* Adds a part of a path or query; of the printable characters, all that have a meaning there. */
 static void add_escaped(ef__buf *out, ef_str text)
 {
     (void)ef__buf_add_escaped(out, text, "!\"#$%&'()*+,./:;<=>?@[\\]^`{|}");

@@ -63,8 +63,7 @@ void ef__lease_bring_back(int64_t *updated_us, int64_t *until_us, int64_t now_us
     *updated_us = now_us;
 }
 
-/* Gives the lease to `owner`, under the present token with `keep`, unless another owner holds it.
- */
+/* Gives the lease to `owner`, under its token with `keep`, unless another owner holds it. */
 static ef__lease_answer give_lease(const ef__lease_row *row, ef_str owner, bool keep,
                                    int64_t now_us, int64_t lease_ms)
 {

@@ -13,8 +13,7 @@
  * A clock that was ahead for a while must not keep the lease of a dead owner alive for that while.
  * How far it was set back shows in the time of the row's last change: see ef__lease_live.
  */
-#ifndef EF_CORE_LEASE_RULE_H
-#define EF_CORE_LEASE_RULE_H
+#pragma once
 
 #include <everfold/status.h>
 #include <everfold/str.h>
@@ -66,8 +65,7 @@ ef__lease_answer ef__lease_acquire(const ef__lease_row *row, ef_str owner, int64
 ef__lease_answer ef__lease_renew_or_acquire(const ef__lease_row *row, ef_str owner, int64_t token,
                                             int64_t now_us, int64_t lease_ms);
 
-/* EF_LEASE_LOST unless it is live under this token: an ended lease must be acquired, not renewed.
- */
+/* EF_LEASE_LOST unless it is live under this token: an ended lease is acquired, not renewed. */
 ef__lease_answer ef__lease_renew(const ef__lease_row *row, int64_t token, int64_t now_us,
                                  int64_t lease_ms);
 
@@ -76,5 +74,3 @@ ef__lease_answer ef__lease_release(const ef__lease_row *row, int64_t token, int6
 
 /* May a write under this token proceed? EF_OK or EF_LEASE_LOST. */
 ef_status ef__lease_check(const ef__lease_row *row, int64_t token, int64_t now_us);
-
-#endif

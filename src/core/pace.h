@@ -6,8 +6,7 @@
  * exceeds its lag objective, steps become shorter, with pauses between them. It never stops: at the
  * slowest it works a tenth of the time.
  */
-#ifndef EF_CORE_PACE_H
-#define EF_CORE_PACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ typedef struct ef__pace_seen {
 
 /* `before` is the decision for the last step. */
 ef__pace ef__pace_decide(ef__pace before, const ef__pace_seen *seen);
-
-#endif

@@ -4,8 +4,7 @@
  * A stream is in one partition and a partition has one holder, so a stream has one holder. Sets of
  * partitions are values; an empty set means no partition, never all of them.
  */
-#ifndef EF_CORE_PLACEMENT_H
-#define EF_CORE_PLACEMENT_H
+#pragma once
 
 #include "../base/limits.h"
 
@@ -49,5 +48,3 @@ ef__partition_set ef__placement_share(size_t index, size_t live, int32_t partiti
  */
 ef__partition_set ef__placement_targets(const ef_str *workers, size_t worker_count, ef_str self,
                                         int32_t partitions);
-
-#endif

@@ -4,8 +4,7 @@
  * One policy per kind of lane (these are the defaults, an engine may have others); one function
  * applies it. The caller counts: `failures` is the number of failures in a row before this one.
  */
-#ifndef EF_CORE_RETRY_H
-#define EF_CORE_RETRY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,8 +25,7 @@ extern const ef__retry_policy ef__retry_store;   /* an outage: 250 ms doubling t
 /* The kind of a failure. */
 typedef enum ef__error_class {
     EF__ERROR_TRANSIENT, /* busy, I/O, network, deadlock on the way to the target of the work */
-    EF__ERROR_PERMANENT, /* the program failed on this event; retried, because a fix may be deployed
-                          */
+    EF__ERROR_PERMANENT, /* the program failed; retried, because a fix may be deployed */
     EF__ERROR_STORE, /* our own store is unavailable, full or locked: the event is not to blame */
     EF__ERROR_LOST   /* the lease was lost: not a failure, another worker has the work */
 } ef__error_class;
@@ -46,5 +44,3 @@ typedef struct ef__retry_step {
  */
 ef__retry_step ef__retry_decide(const ef__retry_policy *policy, int64_t failures,
                                 ef__error_class error_class, uint64_t random);
-
-#endif

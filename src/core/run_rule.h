@@ -1,8 +1,7 @@
 /*
  * run_rule.h - the transitions between the states of a run (drawn in <everfold/run.h>).
  */
-#ifndef EF_CORE_RUN_RULE_H
-#define EF_CORE_RUN_RULE_H
+#pragma once
 
 #include <everfold/run.h>
 
@@ -11,5 +10,3 @@ bool ef__run_may_move(ef_run_state from, ef_run_state to);
 
 /* Queued or running: it excludes other runs of its scope. */
 bool ef__run_is_open(ef_run_state state);
-
-#endif

@@ -1,7 +1,6 @@
 #include "watermark.h"
 
-/* An event at or below applied_seq: a duplicate, unless the journal lost the one that was applied.
- */
+/* An event at or below applied_seq: a duplicate, unless the journal lost the applied one. */
 static ef__watermark_step decide_again(ef__watermark_seqs seqs, const ef__watermark_event *event)
 {
     bool is_blocked = ef__watermark_seqs_are_blocked(seqs.applied_seq, seqs.expected_next_seq);

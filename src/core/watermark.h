@@ -14,8 +14,7 @@
  *
  * applied_seq never decreases.
  */
-#ifndef EF_CORE_WATERMARK_H
-#define EF_CORE_WATERMARK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ typedef struct ef__gap {
  * the outbox still has the event after applied_seq, so the difference is lag and no gap.
  */
 ef__gap ef__gap_find(int64_t applied_seq, int64_t head_seq, bool is_queued);
-
-#endif

@@ -1,450 +1,29 @@
 /*
  * apply.c - see apply.h.
  *
- * Each generation folds the same events with its own program, views and watermarks, and shares
- * nothing with the others before the commit, so that several threads may fold at once, one
- * generation each. The result is an ef__generation_change, which the commit writes or discards.
- *
- * core/watermark.h decides what happens to each event; this file carries the decision out. An event
- * that fails does not move the watermark, so the events after it in its stream are deferred.
+ * The batch: each live generation folds it (apply_generation.h), two at a time when it is large,
+ * and one commit writes the changes of all.
  */
-#include "apply.h"
+#include "apply_generation.h"
 #include "queue.h"
 #include "read.h"
 #include "run.h"
-#include "scope.h"
-#include "view_cache.h"
 
 #include "../base/logger.h"
-#include "../core/watermark.h"
 #include "../journal/journal.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define ONE_THREAD_EVENTS 512 /* with fewer events a second thread costs more than it saves */
-
-/* The part of an apply that concerns one generation. The memory is in `arena`, except for the view
- * cache. */
-typedef struct generation_work {
-    ef_engine *engine;
-    ef__apply *apply;
-    ef__arena *arena;          /* owned by the apply */
-    ef__apply_result *results; /* one per event, owned by the apply */
-    const ef__live *live;
-    const bool *not_folded; /* per event: its type is not for folding */
-    ef__skips *skips;       /* skipped events; NULL: none, or the batch has no old events */
-    ef__view_cache *cache;
-    ef__stream_watermark **event_watermarks; /* per event; NULL: not read yet */
-    ef__match *match;                        /* for index keys */
-    ef__generation_change *change;           /* what the commit compares and writes … */
-    ef__failure *failures;                   /* … of which these are being filled */
-    ef__view_change *views;
-    ef__watermark_change *watermarks;
-    ef__stopped_tenants stopped; /* of a log-ordered generation */
-    ef_status st;                /* result of the fold … */
-    ef_error err;                /* … and its message */
-} generation_work;
-
-static ef_status no_memory(ef_error *err)
-{
-    return ef_fail(err, EF_NO_MEMORY, "memory ran out while applying events");
-}
-
-/* --- one event -------------------------------------------------------------------------------- */
-
-static ef_str copy_message(generation_work *work, const char *text)
-{
-    ef_str copy = ef__arena_copy(work->arena, ef_str_from(text));
-
-    return copy.ptr ? copy : EF_STR("the event failed, and memory ran out for the reason");
-}
-
-static ef_status add_failure(generation_work *work, const ef_event *event, ef_str code,
-                             ef_str message, uint32_t line, ef_error *err)
-{
-    if (!work->failures) /* allocated at the first failure, which is rare */
-        work->change->failures = work->failures =
-            ef__arena_alloc(work->arena, work->apply->event_count * sizeof *work->failures);
-    if (!work->failures)
-        return no_memory(err);
-    work->failures[work->change->failure_count++] =
-        (ef__failure){.generation = work->live->generation->id,
-                      .tenant = event->tenant,
-                      .stream = event->stream,
-                      .seq = event->seq,
-                      .position = event->position,
-                      .event_id = event->id,
-                      .code = code,
-                      .message = message,
-                      .line = (int32_t)line,
-                      .attempts = 1,
-                      .open = true,
-                      .recorded_us = ef__engine_now(work->engine)};
-    return EF_OK;
-}
-
-/* The watermark of the event's stream after the event. The hash is that of the event at
- * applied_seq, by which a later batch checks that the journal still has it. */
-static void set_watermark(generation_work *work, ef__stream_watermark *watermark,
-                          const ef_event *event, ef__watermark_seqs after)
-{
-    if (watermark->batch != work->cache->batch) {
-        watermark->batch = work->cache->batch;
-        watermark->change = &work->watermarks[work->change->watermark_count++];
-        *watermark->change =
-            (ef__watermark_change){event->tenant, event->stream, watermark->now, watermark->now};
-    }
-    if (after.expected_next_seq > event->seq && event->seq >= watermark->now.applied_seq)
-        memcpy(watermark->now.hash, event->hash, sizeof watermark->now.hash);
-    watermark->now.applied_seq = after.applied_seq;
-    watermark->now.expected_next_seq = after.expected_next_seq;
-    watermark->change->after = watermark->now;
-}
-
-static ef_status fail_event(generation_work *work, const ef_event *event, ef_str code,
-                            const ef_error *why, uint32_t line, ef__apply_result *out,
-                            ef_error *err)
-{
-    out->verdict = EF__VERDICT_FAILED;
-    out->message = copy_message(work, why->text);
-    return add_failure(work, event, code, out->message, line, err);
-}
-
-/* A journal that others write to (JetStream) may hold messages that are not events. Such a message
- * fails in every projection, because its type is unknown. */
-static ef_status fail_unreadable(generation_work *work, const ef_event *event,
-                                 ef__apply_result *out, ef_error *err)
-{
-    ef_error why = EF_ERROR_INIT;
-
-    (void)ef_fail(&why, EF_BAD_INPUT, "the message at position %" PRId64 " is not an event: %.*s",
-                  event->position, EF_STR_ARG(event->data));
-    return fail_event(work, event, EF_STR("unreadable"), &why, 0, out, err);
-}
-
-static ef_status fold_program(generation_work *work, size_t index, ef__apply_result *out,
-                              ef_error *err)
-{
-    const ef_event *event = work->apply->events[index];
-    bool skip = ef__skips_has(work->engine, work->skips, event);
-    ef__outcome outcome;
-    ef_status st;
-
-    if (skip || work->not_folded[index]) {
-        out->verdict = skip ? EF__VERDICT_SKIPPED : EF__VERDICT_IGNORED;
-        return EF_OK;
-    }
-    if (event->type.len == 0)
-        return fail_unreadable(work, event, out, err);
-    st = ef__folder_apply(work->cache->folder, event, &outcome, err);
-    if (st != EF_OK)
-        return st;
-    if (outcome.result == EF__FOLD_FAILED)
-        return fail_event(work, event, EF_STR("fold_error"), &outcome.error, outcome.line, out,
-                          err);
-    out->verdict = outcome.result == EF__FOLD_APPLIED ? EF__VERDICT_APPLIED : EF__VERDICT_IGNORED;
-    return EF_OK;
-}
-
-/* The journal lost an event that was applied, and this one has its seq. The event fails and blocks
- * its stream; an operator decides, because both the views and the journal may be the damaged part.
- */
-static ef_status raise_alarm(generation_work *work, const ef_event *event, int64_t applied_seq,
-                             ef__apply_result *out, ef_error *err)
-{
-    ef_error alarm = EF_ERROR_INIT;
-
-    (void)ef_fail(&alarm, EF_DAMAGED,
-                  "stream \"%.*s\" seq %" PRId64 " is not the event that projection \"%.*s\" has "
-                  "applied: the journal lost events that the views have, up to seq %" PRId64
-                  "; rebuild the projection or skip the event",
-                  EF_STR_ARG(event->stream), event->seq, EF_STR_ARG(work->live->generation->name),
-                  applied_seq);
-    ef__log(work->engine->options.log, EF_LOG_ERROR, "event differs from the applied event",
-            EF_LOG_TEXT_FIELD("error", ef_str_from(alarm.text)));
-    return fail_event(work, event, EF_STR("hash_mismatch"), &alarm, 0, out, err);
-}
-
-static void defer_event(generation_work *work, const ef__watermark *now, ef__apply_result *out)
-{
-    bool is_blocked = ef__watermark_is_blocked(now);
-    char text[120];
-
-    (void)snprintf(text, sizeof text,
-                   is_blocked ? "waits: seq %" PRId64
-                                " of its stream is not the event that was applied"
-                              : "waits for seq %" PRId64 " of its stream",
-                   is_blocked ? now->expected_next_seq : now->applied_seq + 1);
-    out->verdict = EF__VERDICT_DEFERRED;
-    out->message = copy_message(work, text);
-}
-
-/* Does the journal still have the event at applied_seq? Read once per stream and batch. */
-static ef_status read_history(generation_work *work, ef__stream_watermark *watermark,
-                              const ef_event *event, ef__watermark_history *out, ef_error *err)
-{
-    bool is_same = watermark->checked == work->cache->batch;
-    ef_status st = EF_OK;
-
-    if (!is_same)
-        st = ef__journal_loss_check(work->engine, &watermark->now, event, &is_same, err);
-    if (is_same)
-        watermark->checked = work->cache->batch;
-    *out = is_same ? EF__HISTORY_SAME : EF__HISTORY_DIFFERENT;
-    return st;
-}
-
-static ef_status decide_event(generation_work *work, const ef_event *event,
-                              ef__stream_watermark *watermark, ef__watermark_step *out,
-                              ef_error *err)
-{
-    ef__watermark_seqs seqs = {watermark->now.applied_seq, watermark->now.expected_next_seq};
-    ef__watermark_event seen = {.seq = event->seq,
-                                .is_sparse = ef__journal_is_sparse(work->engine->journal)};
-    ef_status st;
-
-    *out = ef__watermark_decide(seqs, &seen);
-    if (out->action != EF__WATERMARK_COMPARE)
-        return EF_OK;
-    st = read_history(work, watermark, event, &seen.history, err);
-    if (st != EF_OK)
-        return st;
-    seen.is_skipped =
-        seen.history == EF__HISTORY_DIFFERENT && ef__skips_has(work->engine, work->skips, event);
-    *out = ef__watermark_decide(seqs, &seen);
-    return EF_OK;
-}
-
-static ef_status fold_one(generation_work *work, size_t index, ef__stream_watermark *watermark,
-                          ef__watermark_seqs after, ef__apply_result *out, ef_error *err)
-{
-    ef_status st = fold_program(work, index, out, err);
-
-    if (st == EF_OK && out->verdict != EF__VERDICT_FAILED)
-        set_watermark(work, watermark, work->apply->events[index], after);
-    work->change->applied += out->verdict == EF__VERDICT_APPLIED;
-    work->change->ignored += out->verdict == EF__VERDICT_IGNORED;
-    work->change->skipped += out->verdict == EF__VERDICT_SKIPPED;
-    return st;
-}
-
-static ef_status apply_event(generation_work *work, size_t index, ef__apply_result *out,
-                             ef_error *err)
-{
-    const ef_event *event = work->apply->events[index];
-    ef__stream_watermark *watermark = work->event_watermarks[index];
-    ef__watermark_step step;
-    ef_status st =
-        watermark ? EF_OK : ef__view_cache_watermark(work->cache, event, &watermark, err);
-
-    if (st == EF_OK)
-        st = decide_event(work, event, watermark, &step, err);
-    if (st != EF_OK)
-        return st;
-    if (step.action == EF__WATERMARK_FOLD)
-        return fold_one(work, index, watermark, step.after, out, err);
-    if (step.after.expected_next_seq != watermark->now.expected_next_seq)
-        set_watermark(work, watermark, event, step.after);
-    if (step.action == EF__WATERMARK_ALARM)
-        return raise_alarm(work, event, watermark->now.applied_seq, out, err);
-    out->verdict = EF__VERDICT_DUPLICATE;
-    if (step.action == EF__WATERMARK_DEFER)
-        defer_event(work, &watermark->now, out);
-    return EF_OK;
-}
-
-/* --- changed views ---------------------------------------------------------------------------- */
-
-ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena *arena,
-                         ef__view_change *change, ef_error *err)
-{
-    size_t count = ef__program_index_count(program);
-    ef__index_key *keys = ef__arena_zalloc(arena, count + 1, sizeof *keys);
-    EF__AUTO(ef__buf) key = EF__BUF_INIT(2 * EF__KEY_BYTES);
-    ef_status st = keys ? EF_OK : no_memory(err);
-
-    if (st == EF_OK && count && !change->deleted)
-        st = ef__match_row(match, change->view.id, change->view.last_position, change->view.data,
-                           err);
-    for (size_t i = 0; st == EF_OK && i < count && !change->deleted; i++) {
-        ef__value value;
-        bool cut;
-        ef__buf_reset(&key);
-        st = ef__match_index(match, program, i, &value, err);
-        if (st == EF_OK)
-            st = ef__sort_key(value, EF__KEY_BYTES, &key, &cut, err);
-        if (st != EF_OK)
-            break;
-        keys[change->key_count].index = (int32_t)i;
-        keys[change->key_count].key = ef__arena_copy(arena, ef__buf_str(&key));
-        st = keys[change->key_count++].key.ptr ? EF_OK : no_memory(err);
-    }
-    change->keys = keys;
-    return st;
-}
-
-static ef_status collect_views(generation_work *work, ef_error *err)
-{
-    ef__arena *arena = work->arena;
-    size_t at = 0;
-    ef_status st = EF_OK;
-
-    work->change->views = work->views =
-        ef__arena_alloc(arena, (ef__folder_changed(work->cache->folder) + 1) * sizeof *work->views);
-    if (!work->views)
-        return no_memory(err);
-    while (st == EF_OK) {
-        ef__folded_view view;
-        st = ef__folder_next(work->cache->folder, &at, &view, err);
-        if (st != EF_OK || view.view_id.len == 0)
-            break;
-        ef__view_change *change = &work->views[work->change->view_count++];
-        *change = (ef__view_change){.view = {.tenant = ef__arena_copy(arena, view.tenant),
-                                             .id = ef__arena_copy(arena, view.view_id),
-                                             .data = ef__arena_copy(arena, view.data),
-                                             .last_position = view.position,
-                                             .last_seq = view.seq,
-                                             .schema = (int32_t)view.schema},
-                                    .deleted = view.deleted};
-        if (!change->view.tenant.ptr || !change->view.id.ptr || !change->view.data.ptr)
-            return no_memory(err);
-        if (view.existed)
-            ef__view_cache_digest(work->cache, view.tenant, view.view_id, change->before);
-        st = ef__index_keys(work->live->program, work->match, arena, change, err);
-    }
-    return st;
-}
-
-/* --- tenants of a log-ordered generation ------------------------------------------------------ */
-
-/* Events of a log-ordered projection are applied in position order, so a failed or deferred event
- * stops its tenant. */
-static bool stops_tenant(const generation_work *work, const ef__apply_result *result)
-{
-    return work->live->generation->by_log &&
-           (result->verdict == EF__VERDICT_FAILED || result->verdict == EF__VERDICT_DEFERRED);
-}
-
-/* The cursor of the tenant stays before this event. Neither an alarm nor a deferred event is ever
- * skipped by the error policy. */
-static ef_status stop_tenant(generation_work *work, size_t index, const ef__apply_result *result,
-                             ef_error *err)
-{
-    const ef_event *event = work->apply->events[index];
-    ef__stream_watermark *watermark;
-    ef_status st = ef__view_cache_watermark(work->cache, event, &watermark, err);
-    bool may_skip = st == EF_OK && result->verdict == EF__VERDICT_FAILED &&
-                    !ef__watermark_is_blocked(&watermark->now);
-
-    if (st == EF_OK && result->verdict == EF__VERDICT_DEFERRED)
-        st = add_failure(work, event, EF_STR("seq_gap"), result->message, 0, err);
-    if (st == EF_OK)
-        st = ef__tenant_stop(work->engine, work->apply, &work->stopped, index, may_skip, err);
-    work->apply->stopped = work->apply->tenant != NULL;
-    return st;
-}
-
-static ef_status fold_event(generation_work *work, size_t index, ef__apply_result *result,
-                            ef_error *err)
-{
-    bool is_excluded = false;
-    ef_status st = EF_OK;
-
-    if (work->live->generation->by_log)
-        st = ef__tenant_is_excluded(work->engine, work->apply, &work->stopped,
-                                    work->apply->events[index], &is_excluded, err);
-    if (is_excluded)
-        result->verdict = EF__VERDICT_EXCLUDED;
-    if (st != EF_OK || is_excluded)
-        return st;
-    st = apply_event(work, index, result, err);
-    return st == EF_OK && stops_tenant(work, result) ? stop_tenant(work, index, result, err) : st;
-}
-
-/* --- one generation -------------------------------------------------------------------------- */
-
-/* Allocates, and opens the view cache. */
-static ef_status open_work(generation_work *work, ef_error *err)
-{
-    ef_status st;
-
-    work->change->watermarks = work->watermarks =
-        ef__arena_alloc(work->arena, (work->apply->event_count + 1) * sizeof *work->watermarks);
-    work->event_watermarks = ef__arena_alloc(work->arena, (work->apply->event_count + 1) *
-                                                              sizeof(ef__stream_watermark *));
-    if (!work->watermarks || !work->event_watermarks)
-        return no_memory(err);
-    st = work->apply->caches ? ef__view_cache_acquire(work->engine, work->apply->caches, work->live,
-                                                      &work->cache, err)
-                             : ef__view_cache_open(work->engine, work->live, &work->cache, err);
-    if (st == EF_OK && work->apply->reads_skips)
-        st = ef__skips_read(work->engine, work->live->generation, &work->skips, err);
-    return st == EF_OK ? ef__match_open(&work->match, err) : st;
-}
-
-/* Folds all events; the store is only read. Any thread. */
-static ef_status fold_work(generation_work *work, ef_error *err)
-{
-    ef_status st = EF_OK;
-
-    st = ef__view_cache_prefetch(work->cache, work->apply->events, work->apply->event_count,
-                                 work->event_watermarks, err);
-    for (size_t i = 0; st == EF_OK && i < work->apply->event_count && !work->apply->stopped; i++)
-        st = fold_event(work, i, &work->results[i], err);
-    if (st == EF_OK && work->apply->tenant && !work->apply->stopped)
-        st = ef__tenant_advance(work->engine, work->apply, &work->stopped, err);
-    ef__view_cache_end_reads(work->cache);
-    return st == EF_OK ? collect_views(work, err) : st;
-}
-
-/* The folded change is complete: counts it, and adds the cursors. */
-static void complete_change(const generation_work *work, ef__generation_change *out)
-{
-    const ef__generation *generation = work->live->generation;
-    ef__apply *apply = work->apply;
-
-    apply->applied += out->applied;
-    apply->ignored += out->ignored;
-    apply->failed += (int64_t)out->failure_count;
-    out->tenants = work->stopped.items;
-    out->tenant_count = work->stopped.count;
-    if (apply->moves_cursor) {
-        assert(apply->cursor_after >= generation->position); /* a cursor only grows */
-        out->cursor_before = generation->position;
-        out->cursor_after = apply->cursor_after;
-        out->go_live = apply->go_live;
-        /* Holes count as ignored, so that applied + ignored + skipped + rows = positions. */
-        if (ef__journal_is_sparse(work->engine->journal))
-            out->ignored +=
-                apply->cursor_after - generation->position - (int64_t)apply->event_count;
-    }
-}
-
-/* After the commit, or instead of it. */
-static void close_work(generation_work *work, bool is_committed)
-{
-    if (is_committed)
-        ef__view_size_check(work->engine, work->live->generation, work->change->views,
-                            work->change->view_count);
-    ef__stopped_tenants_release(&work->stopped);
-    ef__match_close(work->match);
-    if (!work->apply->caches)
-        ef__view_cache_close(work->cache);
-    else if (work->cache && is_committed)
-        ef__view_cache_commit(work->cache, work->change);
-    else if (work->cache)
-        ef__view_cache_reset(work->cache);
-}
 
 /* --- all generations -------------------------------------------------------------------------- */
 
 /* Generations that are not folded yet; shared by the folding threads. */
 typedef struct fold_queue {
-    generation_work *works;
+    ef__generation_work *works;
     size_t count;
     atomic_size_t next;
 } fold_queue;
@@ -455,13 +34,14 @@ static void *fold_waiting(void *context)
     size_t g;
 
     while ((g = atomic_fetch_add(&folding->next, 1)) < folding->count)
-        folding->works[g].st = fold_work(&folding->works[g], &folding->works[g].err);
+        folding->works[g].st = ef__work_fold(&folding->works[g], &folding->works[g].err);
     return NULL;
 }
 
 /* Generations share nothing before the commit, so two threads fold a large batch. The second thread
  * lives for this batch; if it cannot be created, the first one folds everything. */
-static ef_status fold_all(generation_work *works, size_t count, size_t event_count, ef_error *err)
+static ef_status fold_all(ef__generation_work *works, size_t count, size_t event_count,
+                          ef_error *err)
 {
     fold_queue folding = {.works = works, .count = count};
     bool helped = false;
@@ -469,7 +49,7 @@ static ef_status fold_all(generation_work *works, size_t count, size_t event_cou
     ef_status st = EF_OK;
 
     for (size_t g = 0; st == EF_OK && g < count; g++)
-        st = open_work(&works[g], err);
+        st = ef__work_open(&works[g], err);
     if (st != EF_OK)
         return st;
     if (count > 1 && event_count >= ONE_THREAD_EVENTS)
@@ -507,7 +87,7 @@ static ef_status read_intents(ef_engine *engine, ef__apply *apply, bool **out, e
 
     *out = ef__arena_zalloc(&apply->arena, apply->event_count + 1, sizeof **out);
     if (st == EF_OK && !*out)
-        st = no_memory(err);
+        st = ef__apply_no_memory(err);
     for (size_t n = 0; st == EF_OK && types.count && n < apply->event_count; n++)
         (*out)[n] = ef__types_has(&types, apply->events[n]->type);
     EF_RELEASE(&types);
@@ -572,7 +152,7 @@ static ef_status add_waiting_rows(ef_engine *engine, const ef__apply *apply, ef_
         return EF_OK;
     rows = malloc(count * sizeof *rows);
     if (!rows)
-        return no_memory(err);
+        return ef__apply_no_memory(err);
     count = ef__retry_rows_collect(engine, apply, rows);
     st = EF_OK;
     for (size_t at = 0; st == EF_OK && at < count; at += EF__ENGINE_BATCH) {
@@ -586,10 +166,10 @@ static ef_status add_waiting_rows(ef_engine *engine, const ef__apply *apply, ef_
 
 /* Allocates the work of each generation, and its change. */
 static ef_status create_works(ef_engine *engine, ef__apply *apply, ef__generation_change *changes,
-                              generation_work **out, ef_error *err)
+                              ef__generation_work **out, ef_error *err)
 {
     size_t count = apply->generation_count;
-    generation_work *works = ef__arena_zalloc(&apply->arena, count + 1, sizeof *works);
+    ef__generation_work *works = ef__arena_zalloc(&apply->arena, count + 1, sizeof *works);
     bool *not_folded = NULL;
     ef_status st;
 
@@ -597,22 +177,22 @@ static ef_status create_works(ef_engine *engine, ef__apply *apply, ef__generatio
         ef__arena_zalloc(&apply->arena, count * apply->event_count + 1, sizeof *apply->results);
     apply->arenas = ef__arena_zalloc(&apply->arena, count + 1, sizeof *apply->arenas);
     if (!works || !apply->results || !apply->arenas)
-        return no_memory(err);
+        return ef__apply_no_memory(err);
     st = read_intents(engine, apply, &not_folded, err);
     for (size_t g = 0; g < count; g++) {
         apply->arenas[g] = (ef__arena)EF__ARENA_INIT(EF__APPLY_ARENA_MAX);
         changes[g].generation = apply->generations[g].generation->id;
         changes[g].era = apply->generations[g].generation->era;
-        works[g] = (generation_work){.engine = engine,
-                                     .apply = apply,
-                                     .change = &changes[g],
-                                     .arena = &apply->arenas[g],
-                                     .results = apply->results + g * apply->event_count,
-                                     .live = &apply->generations[g],
-                                     .not_folded = not_folded,
-                                     .stopped = EF__STOPPED_TENANTS_INIT(
-                                         apply->generations[g].generation, &apply->arenas[g]),
-                                     .err = EF_ERROR_INIT};
+        works[g] = (ef__generation_work){.engine = engine,
+                                         .apply = apply,
+                                         .change = &changes[g],
+                                         .arena = &apply->arenas[g],
+                                         .results = apply->results + g * apply->event_count,
+                                         .live = &apply->generations[g],
+                                         .not_folded = not_folded,
+                                         .stopped = EF__STOPPED_TENANTS_INIT(
+                                             apply->generations[g].generation, &apply->arenas[g]),
+                                         .err = EF_ERROR_INIT};
     }
     *out = works;
     return st;
@@ -624,17 +204,17 @@ ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err)
     ef__generation_change *changes =
         ef__arena_zalloc(&apply->arena, generations + 1, sizeof *changes);
     int64_t began_us = ef__engine_mono_us(engine), folded_us;
-    generation_work *works = NULL;
+    ef__generation_work *works = NULL;
     ef_status st;
 
     apply->went_live = apply->stopped = false;
     apply->applied = apply->ignored = apply->failed = 0;
-    st = changes ? create_works(engine, apply, changes, &works, err) : no_memory(err);
+    st = changes ? create_works(engine, apply, changes, &works, err) : ef__apply_no_memory(err);
     if (st == EF_OK)
         st = fold_all(works, generations, apply->event_count, err);
     folded_us = ef__engine_mono_us(engine);
     for (size_t g = 0; st == EF_OK && g < generations; g++)
-        complete_change(&works[g], &changes[g]);
+        ef__work_complete(&works[g], &changes[g]);
     if (st == EF_OK && apply->adds_retry_rows)
         st = add_waiting_rows(engine, apply, err);
     if (st == EF_OK)
@@ -646,7 +226,7 @@ ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err)
     apply->tenants = changes && generations ? changes[0].tenants : NULL;
     apply->tenant_count = st == EF_OK && generations ? changes[0].tenant_count : 0;
     for (size_t g = 0; works && g < generations; g++)
-        close_work(&works[g], st == EF_OK);
+        ef__work_close(&works[g], st == EF_OK);
     return st;
 }
 
@@ -699,7 +279,7 @@ ef_status ef__apply_set_events(ef__apply *apply, const ef_event *events, size_t 
 {
     apply->owned = malloc((count + 1) * sizeof(ef_event *));
     if (!apply->owned)
-        return no_memory(err);
+        return ef__apply_no_memory(err);
     for (size_t i = 0; i < count; i++)
         apply->owned[i] = &events[i];
     apply->events = apply->owned;

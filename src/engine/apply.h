@@ -9,8 +9,7 @@
  * crash before the commit leaves nothing; after a crash past the commit the events are claimed
  * again, and the watermarks drop them.
  */
-#ifndef EF_ENGINE_APPLY_H
-#define EF_ENGINE_APPLY_H
+#pragma once
 
 #include "engine_priv.h"
 
@@ -142,5 +141,3 @@ ef_status ef__side_fold_add_active(ef__side_fold *fold, const ef__live_choice *c
  * borrowed until the next run. */
 ef_status ef__side_fold_run(ef__side_fold *fold, int64_t generation, const ef_event *events,
                             size_t count, ef_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * counters.h - counters of an engine for metrics, and reports of large views. Counters are relaxed
  * atomics: adding costs little, and orders no other memory access.
  */
-#ifndef EF_ENGINE_COUNTERS_H
-#define EF_ENGINE_COUNTERS_H
+#pragma once
 
 #include "../fold/limits.h"
 #include "../journal/journal.h"
@@ -59,8 +58,7 @@ void ef__count_batch(ef_engine *engine, size_t events, int64_t us, int64_t fold_
 void ef__count_retry_rows(ef_engine *engine, const ef_retry_row *rows, size_t count);
 /* Counts a failure of a store. */
 void ef__count_store_retry(ef_engine *engine, ef_status why);
-/* Counts a tick, and logs it at level debug if it did something. `task` is the name of the task or
- * publisher. */
+/* Counts a tick, and logs it at debug if it did something. `task`: of the task or publisher. */
 void ef__count_tick(ef_engine *engine, const char *task, const ef_tick *tick, ef_status st);
 /* Counts a change of the holder of a partition lease. */
 void ef__count_transfer(ef_engine *engine, ef__lease_transfer what);
@@ -81,5 +79,3 @@ typedef struct ef__large_views {
 /* Reports the large views of a commit. */
 void ef__view_size_check(ef_engine *engine, const ef__generation *generation,
                          const ef__view_change *changes, size_t count);
-
-#endif

@@ -2,8 +2,7 @@
  * drivers.h - the state of the four drivers of an engine, each with its lock and invariants, and
  * the tasks that run them.
  */
-#ifndef EF_ENGINE_DRIVERS_H
-#define EF_ENGINE_DRIVERS_H
+#pragma once
 
 #include "membership.h"
 
@@ -79,8 +78,7 @@ typedef struct ef__queue_driver {
 /* A lost lease does not fail the step. */
 ef_status ef__queue_driver_step(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                                 ef_error *err);
-/* Like a step, for a task that runs for days: while there is no work it holds no lease and only
- * polls. */
+/* Like a step, for a task that runs for days: without work it holds no lease and only polls. */
 ef_status ef__queue_driver_watch(ef_engine *engine, const ef_work_options *options, ef_tick *tick,
                                  ef_error *err);
 
@@ -233,5 +231,3 @@ ef_status ef__task_start(ef__task *task, ef_error *err);
 /* Asks the task to end after its current step; the caller wakes the journal, then joins. */
 void ef__task_request_stop(ef__task *task);
 void ef__task_join(ef__task *task); /* one that was not started is fine */
-
-#endif

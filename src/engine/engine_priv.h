@@ -8,8 +8,7 @@
  * a whole step; a publisher's `stepping`; skips_lock; then `lock` or the health_lock of the
  * publishers, which are held for memory accesses only, never during a call of a store.
  */
-#ifndef EF_ENGINE_ENGINE_PRIV_H
-#define EF_ENGINE_ENGINE_PRIV_H
+#pragma once
 
 #include "counters.h"
 #include "drivers.h"
@@ -282,5 +281,3 @@ ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generati
 /* The position up to which a generation has all events of a tenant; NULL: of all. */
 ef_status ef__engine_as_of(ef_engine *engine, const ef__generation *generation,
                            const ef_str *tenant, int64_t *out, ef_error *err);
-
-#endif

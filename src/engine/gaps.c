@@ -226,8 +226,7 @@ static bool has_waited(ef_engine *engine)
     return now_us - engine->queue.gaps.since_us >= CHECK_DELAY_MAX_US;
 }
 
-/* Continues with the generation of the pass, or begins with the next one. *out_more: there is more
- * to check. */
+/* Continues with the pass's generation, or the next one. *out_more: there is more to check. */
 static ef_status check_next(ef_engine *engine, bool *out_more, ef_error *err)
 {
     ef__gap_pass *pass = &engine->queue.gaps.pass;
@@ -321,8 +320,7 @@ static ef_status find_gaps(ef_engine *engine, ef_gap_list *out, ef_error *err)
 
 /* --- repairing -------------------------------------------------------------------------------- */
 
-/* Checks how much of a gap is closed, and adds rows for the other events. *out_left: their number.
- */
+/* Checks how much of a gap is closed, adds rows for the rest. *out_left: their number. */
 static ef_status repair_gap(ef_engine *engine, const ef__live_set *set, ef_gap *gap,
                             int64_t *out_left, ef_error *err)
 {

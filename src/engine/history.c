@@ -103,8 +103,7 @@ static ef_status keep_step(struct view_history *past, const ef_event *event,
 
 /* --- folding again ---------------------------------------------------------------------------- */
 
-/* Did the event change the view? The folder commits after each event, so that its changes are this
- * event's. */
+/* Did the event change the view? The folder commits after each event: the changes are its own. */
 static ef_status check_change(struct view_history *past, const ef_event *event, bool *out_go_on,
                               ef_error *err)
 {
@@ -123,8 +122,7 @@ static ef_status check_change(struct view_history *past, const ef_event *event, 
     return st;
 }
 
-/* Selects the same events as a rebuild, by the current types; `blocked` are streams with an event
- * that failed. */
+/* Selects events as a rebuild, by the current types; `blocked`: streams with a failed event. */
 static bool is_left_out(const struct view_history *past, const ef_event *event)
 {
     return ef__types_has(&past->not_folded, event->type) ||

@@ -65,8 +65,7 @@ ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generati
     st = ef_journal_head(engine->journal, &head, err);
     if (st != EF_OK)
         return st;
-    /* The head was read first: later rows are above it. The queue is claimed in position order over
-     * all tenants. */
+    /* The head was read first: later rows are above it. Tenants are claimed by position. */
     *out = head.position;
     st = ef__lane_first_row(engine, EF_STR(EF_LANE_APPLY), 0, &oldest, err);
     if (st == EF_OK && oldest.position && oldest.position <= *out)
@@ -120,8 +119,7 @@ static ef_status read_marks(lag_walk *walk, ef_error *err)
                                walk->page.count, walk->watermarks, err);
 }
 
-/* Rows that the generation lacks. Most streams have a row for each seq from the first to the last.
- */
+/* Rows that the generation lacks. Most streams have one for each seq from first to last. */
 static ef_status count_rows(const lag_walk *walk, const ef__retry_stream *stream,
                             int64_t applied_seq, int64_t *out, ef_error *err)
 {

@@ -10,8 +10,7 @@
  * Missing events are counted by stream: the cost grows with the number of failed streams, and by at
  * most one index entry per row that is blocked behind them.
  */
-#ifndef EF_ENGINE_LAG_H
-#define EF_ENGINE_LAG_H
+#pragma once
 
 #include "engine_priv.h"
 
@@ -78,5 +77,3 @@ int64_t ef__lag_unaccounted(const ef__generation *generation, const ef__lag *lag
                             int64_t queued);
 /* The number of rows of "*" that are not acknowledged. */
 ef_status ef__lag_queued(ef_engine *engine, int64_t *out, ef_error *err);
-
-#endif

@@ -411,8 +411,7 @@ static ef_status do_beat(ef__membership *membership, ef_tick *tick, ef_error *er
     return EF_OK;
 }
 
-/* The options may change with every tick. With another owner name, all leases are released first.
- */
+/* The options may change with a tick. With another owner name, all leases are released first. */
 static void set_options(ef__membership *membership, const ef_work_options *options)
 {
     ef__lease_times times = ef__lease_times_of(options);

@@ -13,8 +13,7 @@
  * The store's clock decides when a lease ends. The own clock may only end it sooner: a lease counts
  * as ended when its length has passed since it was requested.
  */
-#ifndef EF_ENGINE_MEMBERSHIP_H
-#define EF_ENGINE_MEMBERSHIP_H
+#pragma once
 
 #include "../journal/journal.h"
 
@@ -60,8 +59,7 @@ ef_status ef__membership_step(ef__membership *membership, const ef_work_options 
 
 /* The leases held now, until the next call. For a publisher all, or none. */
 ef_partition_lease *ef__membership_leases(ef__membership *membership, size_t *out_count);
-/* The token of the first partition, under which state of all partitions is written; 0: it is not
- * held. */
+/* The token of the first partition, for what is written about all of them; 0: it is not held. */
 int64_t ef__membership_token(const ef__membership *membership);
 /* Is this the worker that does what one of all workers has to do? The holder of the first
  * partition, or the only worker. */
@@ -89,5 +87,3 @@ ef_status ef__membership_idle(ef__membership *membership, ef_tick *tick, ef_erro
 /* Releases everything and removes the worker row. */
 void ef__membership_leave(ef__membership *membership);
 void ef__membership_release(ef__membership *membership); /* the memory only */
-
-#endif

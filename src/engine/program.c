@@ -37,8 +37,7 @@ static ef_status write_report(const ef__diagnostics *diagnostics, ef_str text, e
     return ef__text_own(&buf, out, err);
 }
 
-/* Compiles, and writes a report if `reports` is true or the program has errors, unless `out_report`
- * is NULL. */
+/* Compiles; reports if `reports` is true or there are errors, unless `out_report` is NULL. */
 static ef_status compile_and_report(ef_str file, ef_str text, ef_text_form form, bool reports,
                                     ef__program **out, ef_text *out_report, ef_error *err)
 {

@@ -133,8 +133,7 @@ typedef struct journal_now {
     int64_t queued;
 } journal_now;
 
-/* Lag is work that proceeds without an operator; blocked work is counted separately, with its own
- * age. */
+/* Lag proceeds without an operator; blocked work is counted separately, with its own age. */
 static ef_status describe_lag(ef_engine *engine, const ef__generation *generation,
                               const journal_now *now, ef_projection *out, ef_error *err)
 {
@@ -168,8 +167,7 @@ static ef_status describe_lag(ef_engine *engine, const ef__generation *generatio
     return st;
 }
 
-/* A superseded generation has no retry rows: all that it lacks and that is not queued is blocked.
- */
+/* A superseded generation has no retry rows: what it lacks and is not queued is blocked. */
 static void describe_superseded(const ef__generation *generation, const journal_now *now,
                                 ef_projection *out)
 {

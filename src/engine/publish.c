@@ -20,8 +20,7 @@
 #define AGAIN_ROUNDS 20 /* per step of a redelivery */
 #define SECRET_BYTES 4096
 
-/* --- the sink ----------------------------------------------------------------------------------
- */
+/* --- the sink --------------------------------------------------------------------------------- */
 
 static void set_state(ef__publisher_task *publisher, ef_publisher_state state)
 {
@@ -52,8 +51,7 @@ void ef__sink_recovered(ef__publisher_task *publisher)
     publisher->health.failures_in_a_row = 0;
 }
 
-/* Within a confined directory no link is followed; elsewhere a file may be a link, like mounted
- * secrets. */
+/* No link is followed in a confined directory; elsewhere mounted secrets may be links. */
 static ef_status read_file(const char *path, const char *directory, char out[SECRET_BYTES],
                            ef_error *err)
 {

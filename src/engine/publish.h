@@ -14,8 +14,7 @@
  * in order. Each publisher has its own leases, sink, budget and health, and its own thread under a
  * supervisor (publish_threads.c), so that a hanging sink delays no other publisher.
  */
-#ifndef EF_ENGINE_PUBLISH_H
-#define EF_ENGINE_PUBLISH_H
+#pragma once
 
 #include "engine_priv.h"
 
@@ -97,5 +96,3 @@ ef_status ef__publish_queued(ef__publisher_task *p, ef_partition_lease *held, si
 /* Sets keys and groups of messages: messages that share a stream or a key are in one group. */
 ef_status ef__publish_keys(const ef_publisher *publisher, ef__bus_message *messages, size_t count,
                            bool grouped, ef__arena *arena, ef_error *err);
-
-#endif

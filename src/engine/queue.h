@@ -11,8 +11,7 @@
  * small one event by event, and an event that was in flight alone gets a retry row in every
  * projection that lacks it, with one attempt counted.
  */
-#ifndef EF_ENGINE_QUEUE_H
-#define EF_ENGINE_QUEUE_H
+#pragma once
 
 #include "apply.h"
 
@@ -107,5 +106,3 @@ ef_status ef__error_policy_is_alarm(ef_engine *engine, const ef__generation *gen
 /* Skips dead events in the lanes of projections that are set to skip. Checks after an event died,
  * and at an interval, because the worker that counted the death may have crashed. */
 ef_status ef__error_policy_step(ef_engine *engine, ef_tick *tick, ef_error *err);
-
-#endif

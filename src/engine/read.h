@@ -1,8 +1,7 @@
 /*
  * read.h - reads of views: the active generation of a name, and reads that wait for an append.
  */
-#ifndef EF_ENGINE_READ_H
-#define EF_ENGINE_READ_H
+#pragma once
 
 #include "engine_priv.h"
 
@@ -103,5 +102,3 @@ void ef__read_waits_wake(ef_engine *engine);
 ef_status ef__read_target_wait(ef_engine *engine, ef_str name, const ef_str *tenant,
                                const ef_freshness *freshness, bool all_views, ef__read_target **out,
                                int64_t *out_blocked, ef_error *err);
-
-#endif

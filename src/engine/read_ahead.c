@@ -9,9 +9,7 @@
 #define FIRST_LIMIT 1000 /* before the size of events is known */
 #define LIMIT_MIN 50
 #define BATCH_BYTES_MAX (24ul << 20)
-#define EVENT_BYTES                                                                                \
-    800 /* assumed per event for the limit of a batch; two batches are in memory                   \
-         */
+#define EVENT_BYTES 800 /* assumed per event for the limit of a batch; memory has two */
 
 static size_t limit_of(const ef__read_ahead *ahead)
 {

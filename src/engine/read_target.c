@@ -48,8 +48,7 @@ static bool is_for(const ef__read_target *target, ef_str name, const ef_str *ten
            (!tenant || ef_str_equal(tenant_of(target), *tenant));
 }
 
-/* The caller holds the lock: a cached target of the name that is recent enough. Others are removed.
- */
+/* A cached target of the name that is recent enough; others go. The caller holds the lock. */
 static ef__read_target *find_cached(ef_engine *engine, ef_str name, const ef_str *tenant,
                                     int64_t at_us)
 {

@@ -173,8 +173,7 @@ static ef_status lane_is_due(ef__run_drive *drive, const rebuild_pair *builds, b
     return st == EF_NOT_FOUND ? EF_OK : st; /* the lane has no row yet */
 }
 
-/* Has the queue applied to the active generation all events that the new one had when it went live?
- */
+/* Has the queue applied to the active generation all that the new one had when it went live? */
 static ef_status queue_is_past(ef__run_drive *drive, const rebuild_pair *builds, bool *out,
                                ef_error *err)
 {

@@ -371,8 +371,7 @@ static ef_status make_due(ef_engine *engine, const ef_outbox_action *act, const 
     return st;
 }
 
-/* Is the partition of a row held by a worker, possibly this one? Publishers have their own leases.
- */
+/* Does a worker, maybe this one, hold the row's partition? Publishers have their own leases. */
 static ef_status is_held(ef_engine *engine, int32_t partition, bool *out, ef_error *err)
 {
     ef_lease_kind kind = EF_LEASE_PARTITION;

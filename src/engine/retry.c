@@ -101,8 +101,7 @@ static ef_status write_first_rows(const retry_attempt *attempt, ef__error_class 
 
 /* --- trying ----------------------------------------------------------------------------------- */
 
-/* Does one of the stopped generations from `first` on lack the event? It needs the row when it is
- * resumed. */
+/* Does a stopped generation from `first` on lack the event? Once resumed it needs the row. */
 static ef_status stopped_lacks(const retry_attempt *attempt, size_t first, const ef_event *event,
                                bool *out, ef_error *err)
 {
@@ -163,8 +162,7 @@ static bool row_after(const retry_attempt *attempt, const ef_claimed_row *item,
     return true;
 }
 
-/* Adds rows for earlier events that a live generation lacks. One that catches up reads them itself.
- */
+/* Adds rows for earlier events that a live generation lacks. One that catches up reads them. */
 static ef_status add_gap_rows(const retry_attempt *attempt, const ef__apply *apply, ef_error *err)
 {
     ef_status st = EF_OK;
@@ -232,8 +230,7 @@ static ef_status try_items(const retry_attempt *attempt, ef_error *err)
 
 /* --- lane by lane ----------------------------------------------------------------------------- */
 
-/* The generations of the items' lane that rows are kept for. False: there is no generation of its
- * projection. */
+/* The generations of the items' lane that rows are kept for. False: its projection has none. */
 static bool choose_generations(retry_attempt *attempt, const ef__live_set *set)
 {
     bool found = false;

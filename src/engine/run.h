@@ -6,8 +6,7 @@
  * another worker continues the run after a crash. A step may be repeated: everything is written
  * under the lease's token or by an apply, which applies an event once.
  */
-#ifndef EF_ENGINE_RUN_H
-#define EF_ENGINE_RUN_H
+#pragma once
 
 #include "queue.h"
 
@@ -41,8 +40,7 @@ typedef enum ef__rebuild_state {
     EF__REBUILD_ADOPTED
 } ef__rebuild_state;
 
-/* The detail of a run: a JSON object in the journal, without the keys whose value is 0, false or
- * "". */
+/* The detail of a run: a JSON object in the journal, without keys that are 0, false or "". */
 typedef struct ef__detail {
     /* request */
     ef_replay replay; /* `to` is the last position, set by the first step; the run has projection,
@@ -171,5 +169,3 @@ ef_status ef__journal_loss_check_cursor(ef_engine *engine, const ef__generation 
 /* The journal lost events before the cursor: sets the generation to failed, with a failure record.
  * Only a rebuild or the restored journal ends that. */
 ef_status ef__journal_loss_stop(ef_engine *engine, const ef__generation *generation, ef_error *err);
-
-#endif

@@ -20,8 +20,7 @@
  *
  * All of this state is in the view store, so that any worker can continue.
  */
-#ifndef EF_ENGINE_SCOPE_H
-#define EF_ENGINE_SCOPE_H
+#pragma once
 
 #include "apply.h"
 
@@ -78,8 +77,7 @@ ef_status ef__scope_ready(ef_engine *engine, ef__scope *scope, ef_tick *tick, bo
  */
 ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_batch *batch,
                           ef__apply *apply, ef_tick *tick, ef_error *err);
-/* The result of a step under the lease: a lost lease or a conflict with another worker is not a
- * failure. */
+/* The result of a step under the lease: losing it or a conflict with another is no failure. */
 ef_status ef__scope_result(ef_engine *engine, ef__scope *scope, ef_status st, ef_tick *tick);
 /* Its views cannot be migrated, for the reason in `err`: the generation fails. */
 ef_status ef__scope_failed(ef_engine *engine, ef__scope *scope, const ef__generation *generation,
@@ -90,8 +88,7 @@ void ef__scopes_release(ef__cursor_driver *driver); /* the memory only */
 
 /* --- tenants with their own cursor ------------------------------------------------------------ */
 
-/* The changes of a batch to tenants with their own cursor; a part of the work of one generation
- * (apply.c). */
+/* The changes of a batch to tenants with their own cursor, of one generation (apply.c). */
 typedef struct ef__stopped_tenants {
     const ef__generation *generation;
     ef__arena *arena;
@@ -164,5 +161,3 @@ ef_status ef__migration_dry_run(ef_engine *engine, const ef__generation *generat
  * migrated sets the generation to failed. */
 ef_status ef__migration_step(ef_engine *engine, const ef__live *live, ef__scope *scope,
                              ef_tick *tick, ef_error *err);
-
-#endif

@@ -265,8 +265,7 @@ static ef_status create_generation(seed_run *seeding, ef__run_drive *drive, ef_e
     return ef__engine_program(engine, &seeding->made, &seeding->program, err);
 }
 
-/* Sets the counts and the cursor, and starts the generation: events up to the position count as
- * applied. */
+/* Sets counts and cursor, starts the generation: events up to the position count as applied. */
 static ef_status start_generation(seed_run *seeding, ef_error *err)
 {
     ef_views *views = seeding->engine->views;

@@ -163,7 +163,8 @@ void ef__task_join(ef__task *task)
     (void)pthread_join(task->thread, NULL);
     pthread_cond_destroy(&task->stop);
     pthread_mutex_destroy(&task->lock);
-    task->is_running = task->is_stopping = false;
+    task->is_running = false;
+    task->is_stopping = false;
 }
 
 /* --- the task of a driver --------------------------------------------------------------------- */

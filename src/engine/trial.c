@@ -15,8 +15,7 @@
 #define ROWS_DEFAULT 100
 #define MESSAGES_BYTES (16ul << 20)
 
-/* --- one event, into a view cache like that of a driver, which is closed without a commit --------
- */
+/* --- one event, into a view cache like that of a driver, which is closed without a commit ----- */
 
 /* By its number, or the newest version that is not retired. */
 static const ef__generation *choose_generation(const ef__generation_list *list, int32_t number)
@@ -190,8 +189,7 @@ ef_status ef_projection_try(ef_engine *engine, const ef_trial_ask *ask, ef_trial
     return st;
 }
 
-/* --- a draft: each stream gets its own side fold, so memory is bounded by the views of one stream
- * --- */
+/* --- a draft: a side fold per stream bounds the memory by the views of one stream --- */
 
 typedef struct draft_state {
     ef_engine *engine;

@@ -10,8 +10,7 @@
  *
  * One thread uses a cache at a time: the driver that owns it, or the thread that folds for it.
  */
-#ifndef EF_ENGINE_VIEW_CACHE_H
-#define EF_ENGINE_VIEW_CACHE_H
+#pragma once
 
 #include "apply.h"
 #include "engine_priv.h"
@@ -56,8 +55,7 @@ void ef__read_ahead_start(ef__read_ahead *ahead, ef_journal *journal, int64_t af
  * empty on entry, and owned by the caller. */
 ef_status ef__read_ahead_read(ef__read_ahead *ahead, ef_journal *journal, int64_t after,
                               ef_batch *out, int64_t *out_reached, ef_error *err);
-/* Ends the use of a batch. While another one is being read, its memory is kept for the next read.
- */
+/* Ends the use of a batch. While another one is read, its memory is kept for the next read. */
 void ef__read_ahead_recycle(ef__read_ahead *ahead, ef_batch *batch);
 /* Joins the thread and drops what it has read. Accepts a zeroed struct. */
 void ef__read_ahead_release(ef__read_ahead *ahead);
@@ -92,8 +90,7 @@ typedef struct ef__view_cache {
     ef_views *snapshot; /* of the store, from the first to the last read of a batch */
 } ef__view_cache;
 
-/* Limit of all caches of a driver. It is checked after each batch, so that one batch may exceed
- * it. */
+/* Limit of all caches of a driver. It is checked after each batch, which may exceed it. */
 #define EF__VIEW_CACHES_BYTES (24ul << 20)
 
 ef_status ef__view_cache_open(ef_engine *engine, const ef__live *live, ef__view_cache **out,
@@ -120,8 +117,7 @@ ef_status ef__view_cache_watermark(ef__view_cache *cache, const ef_event *event,
                                    ef__stream_watermark **out, ef_error *err);
 /* The stored digest of a view; both 0: the store has no such view. */
 void ef__view_cache_digest(const ef__view_cache *cache, ef_str tenant, ef_str id, uint64_t out[2]);
-/* Few streams and views: reading the journal is a large part of the work, and memory is left for
- * reading ahead. */
+/* Few streams and views: reading is a large part of the work, and there is memory to read ahead. */
 bool ef__view_cache_is_small(const ef__view_cache *cache);
 /* The batch is folded: closes the snapshot, so that the commit is not blocked by it. */
 void ef__view_cache_end_reads(ef__view_cache *cache);
@@ -130,5 +126,3 @@ void ef__view_cache_end_reads(ef__view_cache *cache);
 void ef__view_cache_commit(ef__view_cache *cache, const ef__generation_change *change);
 /* The change was not committed: empties the cache. */
 void ef__view_cache_reset(ef__view_cache *cache);
-
-#endif

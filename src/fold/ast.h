@@ -16,8 +16,7 @@
  *    EF_FOLD_LIMIT_HEIGHT, so recursion is safe;
  *  - arguments of a call are between the function's min and max.
  */
-#ifndef EF_FOLD_AST_H
-#define EF_FOLD_AST_H
+#pragma once
 
 #include "fold.h"
 #include "function.h"
@@ -290,5 +289,3 @@ struct ef__filter {
     ef__expr *expr;
     int32_t node_count;
 };
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * call.h - the code of the functions, by their id. Seen by the evaluator and the checker only.
  */
-#ifndef EF_FOLD_CALL_H
-#define EF_FOLD_CALL_H
+#pragma once
 
 #include "eval.h"
 
@@ -32,5 +31,3 @@ bool ef__date_part_is_known(ef_str name);
 #define EF__FUNCTION_CODE(id, name, code, ...) ef__call_fn ef__call_##code;
 EF__FUNCTION_MAP(EF__FUNCTION_CODE)
 #undef EF__FUNCTION_CODE
-
-#endif

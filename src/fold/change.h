@@ -9,8 +9,7 @@
  * can be used until its end, except that an array or object that is used across a statement
  * must be held (ef__changes_hold); a change of it then changes a copy.
  */
-#ifndef EF_FOLD_CHANGE_H
-#define EF_FOLD_CHANGE_H
+#pragma once
 
 #include "value.h"
 
@@ -78,5 +77,3 @@ static inline ef__value *ef__slot_own_object(const ef__slot *spot)
     slot->len = 0;
     return slot;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * check.h - static checks of a program: mistakes that are visible before it runs.
  */
-#ifndef EF_FOLD_CHECK_H
-#define EF_FOLD_CHECK_H
+#pragma once
 
 #include "ast.h"
 
@@ -24,5 +23,3 @@ bool ef__check_names(ef__program *program, ef__diagnostics *diagnostics);
 
 /* Does a pattern match every type that the other matches? */
 bool ef__pattern_covers(const ef__pattern *pattern, const ef__pattern *other);
-
-#endif

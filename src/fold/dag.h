@@ -5,8 +5,7 @@
  * within their statement, because a statement in between may have written it. Nodes are numbered by
  * their first occurrence, arguments before the expressions that use them.
  */
-#ifndef EF_FOLD_DAG_H
-#define EF_FOLD_DAG_H
+#pragma once
 
 #include "ast.h"
 
@@ -44,5 +43,3 @@ typedef struct ef__stmt_walk {
 
 void ef__stmt_walk_init(ef__stmt_walk *walk, const ef__stmt *first);
 const ef__stmt *ef__stmt_walk_next(ef__stmt_walk *walk); /* NULL at the end */
-
-#endif

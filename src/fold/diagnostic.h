@@ -4,8 +4,7 @@
  * Up to EF_FOLD_LIMIT_DIAGNOSTICS are kept, in the order they were found; further ones are counted.
  * The texts live inside, so a list needs no arena and outlives the program.
  */
-#ifndef EF_FOLD_DIAGNOSTIC_H
-#define EF_FOLD_DIAGNOSTIC_H
+#pragma once
 
 #include "limits.h"
 
@@ -62,5 +61,3 @@ bool ef__diagnostics_render(const ef__diagnostics *list, ef_str source, ef__buf 
 /* For programs: [{"file":…,"line":…,"column":…,"length":…,"severity":…,"message":…,
  * "suggestion":…}, …]; suggestion is null when there is none. */
 void ef__diagnostics_json(const ef__diagnostics *list, ef__json_writer *w);
-
-#endif

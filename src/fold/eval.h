@@ -6,8 +6,7 @@
  * and the value. A query is lenient: the same results in null, so that the row does not match.
  * Budgets end both.
  */
-#ifndef EF_FOLD_EVAL_H
-#define EF_FOLD_EVAL_H
+#pragma once
 
 #include "ast.h"
 #include "change.h"
@@ -120,5 +119,3 @@ ef_status ef__eval_text(ef__eval *ev, const ef__expr *expr, ef_str text, ef__val
 ef_status ef__eval_to_text(ef__eval *ev, const ef__expr *expr, ef__value v, ef_str *out);
 /* A number as a value. */
 ef_status ef__eval_number(ef__eval *ev, const ef__number *number, ef__value *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * expr.h - expressions as nodes: made, walked, compared and printed.
  */
-#ifndef EF_FOLD_EXPR_H
-#define EF_FOLD_EXPR_H
+#pragma once
 
 #include "ast.h"
 
@@ -59,5 +58,3 @@ int ef__expr_binding(ef__expr_kind kind);
 
 /* "a number or a text". */
 void ef__kinds_print(uint32_t kinds, ef__buf *out);
-
-#endif

@@ -4,8 +4,7 @@
  * The language is described in docs/reference/fold-language.md. A compiled program never changes
  * and may be shared by threads. Nothing here reads a file, a clock or a global.
  */
-#ifndef EF_FOLD_FOLD_H
-#define EF_FOLD_FOLD_H
+#pragma once
 
 #include "diagnostic.h"
 
@@ -67,5 +66,3 @@ typedef enum ef__explain_as { EF__EXPLAIN_TEXT, EF__EXPLAIN_JSON, EF__EXPLAIN_DO
 
 ef_status ef__program_explain(const ef__program *program, ef__explain_as as, ef__buf *out,
                               ef_error *err);
-
-#endif

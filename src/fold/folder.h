@@ -16,8 +16,7 @@
  * event, the views and the program, so batches of any size end in the same bytes. Not thread-safe;
  * the program may be shared.
  */
-#ifndef EF_FOLD_FOLDER_H
-#define EF_FOLD_FOLDER_H
+#pragma once
 
 #include "fold.h"
 
@@ -124,5 +123,3 @@ ef_status ef__folder_migrate(ef__folder *folder, ef_str view_id, const ef__store
 
 /* Memory of decoded views. A driver settles and resets the folder when it is too much. */
 size_t ef__folder_bytes(const ef__folder *folder);
-
-#endif

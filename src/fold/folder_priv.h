@@ -1,8 +1,7 @@
 /*
  * folder_priv.h - declarations private to the folder's files.
  */
-#ifndef EF_FOLD_FOLDER_PRIV_H
-#define EF_FOLD_FOLDER_PRIV_H
+#pragma once
 
 #include "eval.h"
 #include "folder.h"
@@ -62,5 +61,3 @@ ef_status ef__folder_view(ef__folder *folder, ef_str tenant, ef_str view_id,
                           ef__decoded_view **out);
 /* The same for the current event: recorded, so that it can be undone. */
 ef_status ef__folder_touch(ef__folder *folder, ef_str view_id, ef__decoded_view **out);
-
-#endif

@@ -5,8 +5,7 @@
  * compares kinds, the manual's list and `help` come from it, and the evaluator calls its code. A
  * function is added by a line in EF__FUNCTION_MAP and its ef__call_CODE in a file call_….c.
  */
-#ifndef EF_FOLD_FUNCTION_H
-#define EF_FOLD_FUNCTION_H
+#pragma once
 
 #include <everfold/str.h>
 
@@ -170,5 +169,3 @@ extern const ef__function ef__functions[EF__FN_COUNT_ALL];
 const ef__function *ef__function_find(ef_str name);
 /* The name that was probably meant, or NULL. */
 const char *ef__function_suggest(ef_str name);
-
-#endif

@@ -5,8 +5,7 @@
  * batch needs no memory of the system. The caller passes the size when it frees; there are no
  * headers. Not thread-safe.
  */
-#ifndef EF_FOLD_HEAP_H
-#define EF_FOLD_HEAP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -34,5 +33,3 @@ void ef__heap_free(ef__heap *heap, void *ptr, size_t bytes);
 /* Frees everything; keeps one block. */
 void ef__heap_reset(ef__heap *heap);
 void ef__heap_release(ef__heap *heap);
-
-#endif

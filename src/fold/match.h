@@ -9,8 +9,7 @@
  * A query is lenient: a value that is missing, of another kind or out of range is null, and null
  * counts as false, so that `not` of it is true. A row never fails a query; budgets and memory do.
  */
-#ifndef EF_FOLD_MATCH_H
-#define EF_FOLD_MATCH_H
+#pragma once
 
 #include "fold.h"
 #include "value.h"
@@ -46,11 +45,8 @@ ef_status ef__match_index(ef__match *match, const ef__program *program, size_t i
  *   array   key of each item, then 0          object   key of each name and value, then 0
  */
 ef_status ef__sort_key(ef__value v, size_t max_bytes, ef__buf *out, bool *out_cut, ef_error *err);
-/* Is comparing two uncut keys the same as comparing their values? True of two texts and of two
- * numbers. */
+/* Is comparing uncut keys comparing their values? True of two texts and of two numbers. */
 bool ef__sort_key_is_plain(ef_str key, ef_str other);
 
 /* The steps of rows and expressions since the last call. */
 int64_t ef__match_used(ef__match *match);
-
-#endif

@@ -5,8 +5,7 @@
  * returns NULL (or false); the statement is given up, and parsing continues with the next line, so
  * that one run finds several mistakes. Names are resolved during parsing.
  */
-#ifndef EF_FOLD_PARSE_H
-#define EF_FOLD_PARSE_H
+#pragma once
 
 #include "ast.h"
 #include "expr.h"
@@ -85,5 +84,3 @@ bool ef__parse_block(ef__parser *parser, ef__block *block, uint32_t where);
 
 /* parse_program.c */
 void ef__parse_program(ef__parser *parser);
-
-#endif

@@ -10,8 +10,7 @@
  * after the other, and copies the spelling of the key at each place: where the next event has the
  * same bytes, its quotes need not be searched.
  */
-#ifndef EF_FOLD_PEEK_H
-#define EF_FOLD_PEEK_H
+#pragma once
 
 #include "value.h"
 
@@ -47,5 +46,3 @@ bool ef__peek_begin(ef__peek *peek, ef_str data);
  */
 ef_status ef__peek_get(ef__peek *peek, ef_str key, ef__arena *arena, ef__value *out,
                        bool *out_strict, ef_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * (DEDENT). Inside brackets a line break is white space. A # starts a comment. Invalid text is
  * EF__TOKEN_WRONG with the reason; the parser reports it when it reaches it.
  */
-#ifndef EF_FOLD_TOKEN_H
-#define EF_FOLD_TOKEN_H
+#pragma once
 
 #include "diagnostic.h"
 
@@ -76,5 +75,3 @@ bool ef__token_word(const ef__lexeme *token, const char *word); /* a NAME */
 
 /* The span from the beginning of `first` to the end of `last`, within one line. */
 ef__span ef__span_join(ef__span first, ef__span last);
-
-#endif

@@ -20,8 +20,7 @@
  * Strings, numbers and everything free or json never change. An array or object of the heap changes
  * only through change.h, and only where it has one reference.
  */
-#ifndef EF_FOLD_VALUE_H
-#define EF_FOLD_VALUE_H
+#pragma once
 
 #include "heap.h"
 
@@ -295,5 +294,3 @@ static inline void ef__value_release(ef__heap *heap, ef__value v)
     if (v.home == EF__HOME_HEAP)
         ef__value_drop(heap, v);
 }
-
-#endif

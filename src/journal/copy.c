@@ -10,9 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define COPY_EVENTS                                                                                \
-    1000 /* per read and append: one transaction of the target, in memory at once                  \
-          */
+#define COPY_EVENTS 1000 /* per read and append: one transaction of the target, in memory */
 
 typedef struct copy_job {
     ef_journal *from, *to;

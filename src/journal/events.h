@@ -3,8 +3,7 @@
  *
  * JetStream implements this interface only; a control journal serves the others (journal.h).
  */
-#ifndef EF_JOURNAL_EVENTS_H
-#define EF_JOURNAL_EVENTS_H
+#pragma once
 
 #include "../base/buf.h"
 
@@ -116,5 +115,3 @@ ef_status ef__seq_check(const ef_new_event *event, int64_t seq, ef_error *err);
 ef_status ef__id_conflict(ef_str id, int64_t position, ef_error *err);
 /* Does `type` match NAME or PREFIX*, or a comma list of them? "" matches all. */
 bool ef__type_matches(ef_str type, ef_str patterns);
-
-#endif

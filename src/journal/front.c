@@ -19,8 +19,7 @@ static bool has_prefix(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* A scheme is letters, digits, '+', '-' and '.', starts with a letter and ends at the first colon.
- */
+/* A scheme is a letter, then letters, digits, '+', '-' and '.', up to the first colon. */
 static size_t scheme_length(const char *url)
 {
     size_t n = 0;

@@ -4,8 +4,7 @@
  * Every public function of the journal checks its arguments, fills in defaults and prepares the
  * result list, and only then calls the back end.
  */
-#ifndef EF_JOURNAL_FRONT_PRIV_H
-#define EF_JOURNAL_FRONT_PRIV_H
+#pragma once
 
 #include "journal.h"
 
@@ -13,9 +12,7 @@
 
 /* Microseconds of 9999-12-31T23:59:59.999999Z. */
 #define EF__TIME_US_MAX INT64_C(253402300799999999)
-#define EF__LIMIT_DEFAULT                                                                          \
-    100 /* rows of a list when the caller sets no limit: a screenful or two                        \
-         */
+#define EF__LIMIT_DEFAULT 100 /* of a list when the caller sets no limit: a screenful or two */
 
 /* Checks return EF_OK, or a failure with its message in `err`. */
 ef_status ef__need_journal(const ef_journal *journal, ef_error *err);
@@ -53,8 +50,7 @@ ef_status ef__rows_search(ef_journal *journal, const ef_outbox_query *query, ef_
 /* Returns `st`. After a success it wakes the workers, because no append announces this change. */
 ef_status ef__wake_on_success(ef_journal *journal, ef_status st);
 
-/* The checks of a call that lists something: journal and list are not NULL, and the list is empty.
- */
+/* The checks of a call that lists: journal and list are not NULL, and the list is empty. */
 #define EF__LIST_BEGIN(journal, list, err)                                                         \
     (!(journal) || !(list) ? ef__need(NULL, (journal) ? "out" : "journal", (err))                  \
                            : ef__list_prepare(list, err))
@@ -76,5 +72,3 @@ ef_status ef__arrivals_make(const ef_new_event *events, size_t count, int64_t no
                             ef__arrival *arrivals, ef__made_id *ids, ef_error *err);
 void ef__ids_return(const ef__arrival *arrivals, const ef__made_id *ids, size_t count,
                     ef_place *places);
-
-#endif

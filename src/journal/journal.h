@@ -12,8 +12,7 @@
  * The contract suite (tests/contract) defines what every back end must do. "One transaction" in
  * these headers means: all of it or nothing, whichever process crashes at whatever time.
  */
-#ifndef EF_JOURNAL_JOURNAL_H
-#define EF_JOURNAL_JOURNAL_H
+#pragma once
 
 #include "events.h"
 #include "lease.h"
@@ -71,8 +70,7 @@ ef_status ef__journal_copied(ef_journal *journal, int64_t *out_us, ef_error *err
 struct ef_journal {
     const ef__store_ops *store;
     const ef__events_ops *events;
-    /* The journal that serves the interfaces below: this one, or that of a store that has events
-     * only. */
+    /* The journal that serves the interfaces below: this one, or that of a store of events only. */
     ef_journal *control;
     const ef__outbox_ops *outbox;
     const ef__lease_ops *leases;
@@ -118,5 +116,3 @@ ef_status ef__journal_schema(const char *url, ef__buf *out, ef_error *err);
 ef_status ef__journal_postgres_schema(const char *url, ef__buf *out, ef_error *err);
 /* EF_DAMAGED: the journal at `shown` is known to be damaged, so an append is refused (damage.c). */
 ef_status ef__damage_fail(const char *shown, const ef__damage *damage, ef_error *err);
-
-#endif

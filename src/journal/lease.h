@@ -1,8 +1,7 @@
 /*
  * lease.h - the workers of a journal: leases, heartbeats, throughput and partitions.
  */
-#ifndef EF_JOURNAL_LEASE_H
-#define EF_JOURNAL_LEASE_H
+#pragma once
 
 #include "../base/limits.h"
 #include "../core/lease_rule.h"
@@ -67,8 +66,7 @@ typedef struct ef__lease_ops {
     ef_status (*wake)(ef_journal *journal, ef_error *err); /* not synced */
 } ef__lease_ops;
 
-/* Wakes all waiters, for work that no append announces. A failure is logged only, because workers
- * poll too. */
+/* Wakes all waiters, for work that no append announces. Failures are logged: workers poll too. */
 void ef__journal_wake(ef_journal *journal);
 /* The number of partitions, cheaper than ef_journal_facts. */
 ef_status ef__journal_partition_count(ef_journal *journal, int32_t *out, ef_error *err);
@@ -114,8 +112,7 @@ ef_status ef__lease_call_decide(ef_lease_call *call, const ef__lease_row *row, i
  * is that of its last heartbeat: working or idle. */
 void ef__worker_judge(ef_worker *worker, int64_t now_us);
 
-/* Numbers of queued and retry rows of all lanes, in partitions from `count` on. Initialise `count`.
- */
+/* Queued and retry rows of all lanes, in partitions from `count` on. Initialise `count`. */
 typedef struct ef__waiting_rows {
     int32_t count;
     int64_t rows[EF_LIMIT_PARTITIONS];
@@ -124,5 +121,3 @@ typedef struct ef__waiting_rows {
 void ef__waiting_add(ef__waiting_rows *waiting, int32_t partition, int64_t rows);
 /* EF_EXISTS: there are rows; the message says how many and where. */
 ef_status ef__waiting_check(const ef__waiting_rows *waiting, ef_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * outbox.h - the outbox of a journal: lanes, queued rows, retry rows and published rows.
  */
-#ifndef EF_JOURNAL_OUTBOX_H
-#define EF_JOURNAL_OUTBOX_H
+#pragma once
 
 #include "../base/arena.h"
 #include "../base/limits.h"
@@ -156,8 +155,7 @@ typedef struct ef__outbox_ops {
     ef_status (*lane_ls)(ef_journal *journal, ef_lane_list *out, ef_error *err);
     ef_status (*lane_drop)(ef_journal *journal, ef_str lane, bool discard, int64_t *out_rows,
                            ef_error *err);
-    /* Published rows of a publisher's lane: each call is one transaction that compares the token.
-     */
+    /* Published rows of a publisher's lane: each call is a transaction that compares the token. */
     ef_status (*published_purge)(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
                                  size_t limit, int64_t *out_count, ef_error *err);
     ef_status (*published_requeue)(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
@@ -178,8 +176,7 @@ typedef struct ef__outbox_ops {
     /* Ordered by the position of the first row. A lane that does not exist has none. */
     ef_status (*retry_streams)(ef_journal *journal, const ef__retry_query *query,
                                ef__retry_stream_list *out, ef_error *err);
-    /* One transaction: the rows, the skips of the versions and the audit entry. `out` gets the
-     * revised rows. */
+    /* One transaction: rows, skips of the versions, audit entry. `out` gets the revised rows. */
     ef_status (*revise)(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
                         ef_error *err);
 } ef__outbox_ops;
@@ -412,5 +409,3 @@ ef_status ef__lane_changed(ef_str lane, ef_error *err); /* EF_CONFLICT */
 ef_status ef__no_retry_row(const ef_outbox_action *action, bool dead_only, ef_error *err);
 /* EF_EXISTS: `rows` rows wait in a lane that is to be dropped. */
 ef_status ef__lane_drop_check(ef_str name, int64_t rows, bool discard, ef_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * record.h - the records of a journal: event types, runs, the audit log and skips.
  */
-#ifndef EF_JOURNAL_RECORD_H
-#define EF_JOURNAL_RECORD_H
+#pragma once
 
 #include "../base/arena.h"
 
@@ -85,5 +84,3 @@ ef_status ef__type_create_check(const ef_journal_options *options, ef_str tenant
 ef_status ef__skip_add(ef_journal *journal, const ef__skip_entry *entry, ef_error *err);
 ef_status ef__skip_ls(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
                       size_t limit, ef__skip_list *out, ef_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * itself would word the same refusal in another way; tests/contract compares them on every back
  * end.
  */
-#ifndef EF_JOURNAL_REFUSAL_H
-#define EF_JOURNAL_REFUSAL_H
+#pragma once
 
 #include "lease.h"
 #include "outbox.h"
@@ -42,5 +41,3 @@ ef_status ef__refuse_held_lease(const ef_lease_call *call, const ef__lease_answe
 ef_status ef__refuse_run(ef_str open_id, ef_str projection, ef_run_state state, ef_error *err);
 ef_status ef__refuse_run_state(ef_str id, ef_run_state from, ef_run_state to, ef_error *err);
 ef_status ef__refuse_driven_run(ef_str id, ef_error *err);
-
-#endif

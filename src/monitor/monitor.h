@@ -4,8 +4,7 @@
  * They are plain HTML, CSS and modules of ours (web/), embedded by embed.py. The page names the
  * build, a sum over all files, in every address that it loads: a file of a build never changes.
  */
-#ifndef EF_MONITOR_MONITOR_H
-#define EF_MONITOR_MONITOR_H
+#pragma once
 
 #include <everfold/str.h>
 
@@ -21,5 +20,3 @@ typedef struct ef__asset {
 const ef__asset *ef__monitor_asset(ef_str name);
 /* 16 hexadecimal digits. */
 const char *ef__monitor_build(void);
-
-#endif

@@ -10,8 +10,7 @@
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
-/* The first entry that matches is used; an entry is compared as a prefix, so two letters are a
- * class. */
+/* The first entry that matches is used; an entry is a prefix, so two letters are a class. */
 static const struct {
     const char *state;
     ef_status status;
@@ -86,8 +85,7 @@ static ef_status fail_result(ef__pg_conn *conn, const PGresult *result, const ch
 
 /* --- connecting ------------------------------------------------------------------------------- */
 
-/* Reports why the connection failed. libpq gives the SQLSTATE in the text only: "FATAL:  28P01: …".
- */
+/* Reports why a connection failed. libpq has the SQLSTATE in the text only: "FATAL: 28P01: …". */
 static ef_status fail_connect(ef__pg_conn *conn, ef_error *err)
 {
     const char *message = PQerrorMessage(conn->pg);
@@ -337,8 +335,7 @@ static ef_status send_sync(ef__pg_conn *conn, ef_error *err)
     return conn->unsynced ? push_sent(conn, PQpipelineSync(conn->pg), SYNC, err) : EF_OK;
 }
 
-/* After a failure: discards the results of the rest, and records which statements are not prepared.
- */
+/* After a failure: discards the other results, and notes which statements are not prepared. */
 static void discard_outstanding(ef__pg_conn *conn)
 {
     ef_error ignored;

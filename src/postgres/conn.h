@@ -14,8 +14,7 @@
  *
  * A connection is used by one thread at a time.
  */
-#ifndef EF_POSTGRES_CONN_H
-#define EF_POSTGRES_CONN_H
+#pragma once
 
 #include "target.h"
 #include "value.h"
@@ -35,9 +34,7 @@ typedef struct ef__pg_statements {
     char *text; /* of a copy (pool.h): the memory that `sql` points into */
 } ef__pg_statements;
 
-#define EF__PG_SENT_MAX                                                                            \
-    256 /* statements whose results are outstanding, with their preparations                       \
-         */
+#define EF__PG_SENT_MAX 256 /* statements in flight, with their preparations */
 
 /* Why a statement failed, as far as a retry depends on it. */
 typedef enum ef__pg_fault {
@@ -59,8 +56,7 @@ typedef struct ef__pg_conn {
     int sent;
     bool unsynced; /* no sync was sent after the last of it */
     bool in_transaction;
-    /* No pooler shares the session, and its search path is set. Otherwise every transaction sets
-     * it. */
+    /* No pooler shares the session, its search path is set; else each transaction sets it. */
     bool own_session;
     /* Statements of another back end that uses this connection too (ef__pg_with_statements). */
     const ef__pg_statements *other_statements;
@@ -120,5 +116,3 @@ ef_status ef__pg_receive_last(ef__pg_conn *conn, PGresult **out, ef_error *err);
 ef_status ef__pg_listen(ef__pg_conn *conn, const char *channel, ef_error *err);
 ef_status ef__pg_wait_notify(ef__pg_conn *conn, int64_t timeout_ms, bool *out_notified,
                              ef_error *err);
-
-#endif

@@ -382,8 +382,7 @@ ef_status ef__pg_with_statements(ef__pg_conn *conn, const ef__pg_statements *sta
     }
     swap_statements(conn);
     st = work(context, conn, err);
-    /* The queue has indexes of the statements that are set now, so results are received before the
-     * swap back. */
+    /* The queue has indexes of these statements: results are received before the swap back. */
     if (st == EF_OK)
         st = ef__pg_receive_all(conn, err);
     else

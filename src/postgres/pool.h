@@ -6,8 +6,7 @@
  * when it is needed: first without a pause, then after pauses that double, with a random part so
  * that many clients do not reconnect at the same time.
  */
-#ifndef EF_POSTGRES_POOL_H
-#define EF_POSTGRES_POOL_H
+#pragma once
 
 #include "../base/buf.h"
 #include "../base/schema_name.h"
@@ -120,5 +119,3 @@ ef_status ef__pg_migration_text(const char *url, const char *part, const char *c
 ef_status ef__pg_statements_copy(ef__pg_statements *out, const ef__pg_statements *from,
                                  const ef__schema_names *names, ef_error *err);
 void ef__pg_statements_release(ef__pg_statements *statements);
-
-#endif

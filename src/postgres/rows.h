@@ -2,8 +2,7 @@
  * rows.h - running statements and reading their rows, by the functions that src/sqlgen.py
  * generates.
  */
-#ifndef EF_POSTGRES_ROWS_H
-#define EF_POSTGRES_ROWS_H
+#pragma once
 
 #include "../base/arena.h"
 #include "pool.h"
@@ -62,8 +61,7 @@ ef__pg_rows ef__pg_rows_receive(ef__pg_conn *conn, ef__arena *arena, ef_error *e
 bool ef__pg_rows_next(ef__pg_rows *rows);
 /* Whether all texts of the row were copied; otherwise the reading ends. */
 bool ef__pg_rows_check(ef__pg_rows *rows);
-/* Zeroed memory for an item per row, and one more; NULL when the arena is full, which ends the
- * reading. */
+/* Zeroed memory for an item per row, and one more; NULL, which ends the reading: arena full. */
 void *ef__pg_rows_items(ef__pg_rows *rows, size_t size);
 /* Releases the result. The status of the whole reading; must be called. */
 ef_status ef__pg_rows_end(ef__pg_rows *rows);
@@ -72,5 +70,3 @@ ef_status ef__pg_rows_end(ef__pg_rows *rows);
 ef_str ef__pg_rows_text(ef__pg_rows *rows, int column);
 /* Copies a value of exactly `size` bytes; another one is read as zeros. */
 void ef__pg_rows_bytes(const ef__pg_rows *rows, int column, void *out, size_t size);
-
-#endif

@@ -15,8 +15,7 @@
  * are local (a socket, localhost, 127.0.0.0/8, ::1) and none comes from a service file, the server
  * has to prove its host name by its certificate.
  */
-#ifndef EF_POSTGRES_TARGET_H
-#define EF_POSTGRES_TARGET_H
+#pragma once
 
 #include "../base/schema_name.h"
 
@@ -34,9 +33,6 @@ typedef struct ef__pg_target {
     ef__schema_names schemas;
 } ef__pg_target;
 
-/* EF_BAD_INPUT: the URL is invalid, or its settings are refused. The message contains no password.
- */
+/* EF_BAD_INPUT: the URL is invalid, or its settings refused. The message has no password. */
 ef_status ef__pg_target_init(ef__pg_target *target, const char *url, ef_error *err);
 void ef__pg_target_release(ef__pg_target *target); /* accepts a zeroed target */
-
-#endif

@@ -5,8 +5,7 @@
  * bigint, text and bytea. Results come in binary too: numbers of any width as int64, text and bytea
  * as bytes; anything else is cast in the statement (numeric to bigint, jsonb to text).
  */
-#ifndef EF_POSTGRES_VALUE_H
-#define EF_POSTGRES_VALUE_H
+#pragma once
 
 #include "../base/buf.h"
 
@@ -75,5 +74,3 @@ int64_t ef__pg_int(const PGresult *result, int row, int column);
 bool ef__pg_bool(const PGresult *result, int row, int column);
 ef_str ef__pg_str(const PGresult *result, int row, int column);
 bool ef__pg_null(const PGresult *result, int row, int column);
-
-#endif

@@ -115,8 +115,7 @@ static ef_status read_binary_cloudevent(ef__request *r, ef_str *out, ef_error *e
     return walk.st;
 }
 
-/* --- headers that change events ----------------------------------------------------------------
- */
+/* --- headers that change events --------------------------------------------------------------- */
 
 /* If-Match: "5" or 5: the seq before the first event; * (any that exists) is not supported. */
 static ef_status read_headers(ef__request *r, append_request *a, ef_error *err)
@@ -321,8 +320,7 @@ static void write_places(ef__request *r, const append_request *a)
 
 /* --- the request ------------------------------------------------------------------------------ */
 
-/* Reads the events of the body. They live until append_request_end, which must be called whatever
- * this returns. */
+/* Reads the events of the body. Whatever this returns, append_request_end must be called. */
 static ef_status append_request_read(ef__request *r, append_request *a, ef_error *err)
 {
     ef_status st = ef__request_check_parameters(r, err);

@@ -74,8 +74,7 @@ static ef__host_kind host_kind(const ef__request *r, ef_str host)
     return is_address(host) ? EF__HOST_ADDRESS : EF__HOST_OTHER;
 }
 
-/* A name that is not configured is refused, even if it resolves to this address: an attacker may
- * control it. */
+/* A name that is not configured is refused, whatever it resolves to: attackers may control it. */
 static ef_status check_host(ef__request *r, ef_error *err)
 {
     ef_str host = ef__request_header(r, "Host"), origin = ef__request_header(r, "Origin");

@@ -70,8 +70,7 @@ static void add_headers(struct MHD_Response *response, const ef__request *r, boo
         (void)MHD_add_response_header(response, "Connection", "close");
 }
 
-/* The library takes over the buffer's memory, without a copy, and omits the body if the method is
- * HEAD. */
+/* The library takes over the buffer's memory, without a copy, and omits the body of HEAD. */
 static struct MHD_Response *response_of(ef__request *r)
 {
     struct MHD_Response *response =
@@ -331,8 +330,7 @@ static void be_silent(void *cls, const char *format, va_list args)
     (void)args;
 }
 
-/* Connections per address: some are reserved for other addresses, because probes bypass the proxy.
- */
+/* Connections per address: some are kept for other addresses, because probes bypass the proxy. */
 static int64_t of_one_address(int64_t connections_max)
 {
     return connections_max - connections_max / 8;

@@ -1,8 +1,7 @@
 /*
  * http_priv.h - declarations shared by the files that use the HTTP library.
  */
-#ifndef EF_SERVER_HTTP_PRIV_H
-#define EF_SERVER_HTTP_PRIV_H
+#pragma once
 
 #include "server_priv.h"
 
@@ -72,8 +71,5 @@ int ef__tls_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities
                      gnutls_privkey_t *out_key);
 #define EF__TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
-/* The response of a subscription, which takes over its follower; without a body for HEAD (sse.c).
- */
+/* The response of a subscription, which owns its follower; without a body for HEAD (sse.c). */
 struct MHD_Response *ef__http_follow(struct ef__request *r);
-
-#endif

@@ -328,8 +328,7 @@ static void check_followers(struct ef__hub *hub)
         }
 }
 
-/* Heartbeats detect a client that has disconnected, and keep proxies from closing an idle
- * connection. */
+/* Heartbeats detect disconnected clients and keep proxies from closing idle connections. */
 static void send_heartbeats(struct ef__hub *hub)
 {
     int64_t now_us = ef__server_mono(hub->server);

@@ -9,8 +9,7 @@
  * network thread reads them. The data queued for a slow reader is bounded. A follower that exceeds
  * the bound is closed; its client reconnects with Last-Event-ID and misses nothing.
  */
-#ifndef EF_SERVER_HUB_H
-#define EF_SERVER_HUB_H
+#pragma once
 
 #include "request.h"
 
@@ -88,5 +87,3 @@ ef_status ef__hub_join(ef__request *r, const ef__topic_key *key, const ef_view_p
 /* The frame `reset`: the client must read the views again; every later change follows. */
 void ef__frame_reset(ef__buf *out, ef_str projection, const ef_view_place *place,
                      const ef_view_change_list *list);
-
-#endif

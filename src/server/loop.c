@@ -185,8 +185,7 @@ void ef__loop_stop(ef__server *server)
     if (loop->running) {
         ef__loop_wake(loop);
         (void)pthread_join(loop->thread, NULL);
-        (void)go_on(loop); /* requests of its last round: no connection may be suspended when the
-                              library stops */
+        (void)go_on(loop); /* its last round: the library stops with no suspended connection */
     }
     ef_view_reader_close(server->reader);
     EF_RELEASE(&server->found);

@@ -11,8 +11,6 @@
 #include <everfold/worker.h>
 #include <everfold/outbox.h>
 #include <everfold/publisher.h>
-#include <everfold/run.h>
-#include <everfold/version.h>
 
 #include <inttypes.h>
 #include <stdio.h>

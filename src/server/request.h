@@ -4,8 +4,7 @@
  * A handler reads the request, writes the response into `out` and returns EF_OK; or it fails, and
  * the error becomes problem+json with the HTTP code of its status. It does not use the network.
  */
-#ifndef EF_SERVER_REQUEST_H
-#define EF_SERVER_REQUEST_H
+#pragma once
 
 #include "../base/arena.h"
 #include "../base/buf.h"
@@ -159,15 +158,13 @@ static inline ef_engine *ef__request_engine(const ef__request *r)
     return r->server->options.engine;
 }
 
-/* Adds an audit entry about `what` with the principal as actor, for actions whose library call adds
- * none. */
+/* Adds an audit entry about `what` by the principal, for actions whose library call adds none. */
 ef_status ef__request_note(ef__request *r, const char *action, ef_str what, ef_str reason,
                            ef_error *err);
 
 void ef__request_release(ef__request *r);
 
-/* Whether the client has closed the connection. Detected within a second while the request waits or
- * runs. */
+/* Whether the client has closed the connection: seen within a second while the request waits. */
 bool ef__request_is_abandoned(const ef__request *r);
 /* The budget of a query or a history; it is used up when the client disconnects. */
 ef_budget ef__request_budget(ef__request *r);
@@ -226,5 +223,3 @@ size_t ef__route_number(const ef__operation *operation);
  */
 ef_status ef__route_find(ef_str method, ef_str path, const ef__http_route **out, ef_str *parts,
                          size_t part_max, char allowed[EF__ROUTE_METHODS_MAX], ef_error *err);
-
-#endif

@@ -190,8 +190,7 @@ static void check_tasks(const ef__server *server, check *out)
         }
 }
 
-/* Without details for another host name: it may be a page that was served under a name of an
- * attacker. */
+/* Without details for another host name: it may be a page served under an attacker's name. */
 static void write_check(ef__request *r, const check *c)
 {
     bool details = r->host_kind != EF__HOST_OTHER;

@@ -16,8 +16,7 @@
 
 #define FAILURES_COUNTED 10000
 
-/* Limits a projection to one tenant: its scope and failures. Counts over all tenants become null.
- */
+/* Limits a projection to a tenant: its scope and failures. Counts over all tenants become null. */
 static ef_status narrow_projection(ef__request *r, ef_projection *p, ef_scope_list *scope,
                                    ef_error *err)
 {

@@ -45,8 +45,7 @@ static ef_status fix_position(ef__request *r, ef_freshness *f, ef_error *err)
     return f->at_least.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 }
 
-/* The views are not fresh enough. EF_OK: the request waits without a thread, and the handler runs
- * again. */
+/* The views are stale. EF_OK: the request waits without a thread, and the handler runs again. */
 static ef_status wait_for_views(ef__request *r, const ef_str *tenant, const ef_freshness *f,
                                 int64_t wait_ms, bool all_views, ef_error *err)
 {

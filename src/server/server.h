@@ -5,8 +5,7 @@
  * one for the network, a pool for handlers that may block, and one that reads the journal for
  * subscriptions.
  */
-#ifndef EF_SERVER_SERVER_H
-#define EF_SERVER_SERVER_H
+#pragma once
 
 #include <everfold/engine.h>
 #include <everfold/supervisor.h>
@@ -75,5 +74,3 @@ void ef__server_log_access(ef__server *server, bool wanted);
 
 /* Refuses new requests, waits up to `drain_ms` for requests in flight, and ends. Accepts NULL. */
 void ef__server_stop(ef__server *server, int64_t drain_ms);
-
-#endif

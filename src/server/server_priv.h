@@ -1,8 +1,7 @@
 /*
  * server_priv.h - declarations private to the module server.
  */
-#ifndef EF_SERVER_SERVER_PRIV_H
-#define EF_SERVER_SERVER_PRIV_H
+#pragma once
 
 #include "server.h"
 
@@ -133,8 +132,7 @@ void ef__http_stop(ef__server *server);
 /* The response is ready: the network thread continues with the request. From any thread. */
 void ef__http_ready(struct ef__request *r);
 
-/* For a subscription without data: the network leaves its connection alone, and continues with it.
- */
+/* For a subscription without data: the network leaves its connection, then continues with it. */
 void ef__http_suspend(void *connection);
 void ef__http_resume(ef__server *server, void *connection);
 
@@ -245,5 +243,3 @@ ef_status ef__tokens_open(ef__server *server, ef_error *err);
 ef_status ef__tokens_reload(ef__server *server, ef_error *err);
 bool ef__tokens_any(const ef__server *server);
 void ef__tokens_close(ef__server *server);
-
-#endif

@@ -115,8 +115,7 @@ static ef_status follow_events(ef__request *r, void *request, ef_error *err)
 
 /* --- views ------------------------------------------------------------------------------------ */
 
-/* Without a place, following begins here, so that a refusal is an answer; the first frame says so.
- */
+/* Without a place, following begins here: a refusal is an answer. The first frame says so. */
 static ef_status start_views(ef__request *r, const ef__topic_key *key, ef_view_place *place,
                              ef__buf *first, ef_error *err)
 {

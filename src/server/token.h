@@ -4,8 +4,7 @@
  * A token is evf_ID_SECRET. The file has a line of JSON per token, with a hash of the secret and
  * never the secret itself; only its owner can read it, and it is replaced as a whole.
  */
-#ifndef EF_SERVER_TOKEN_H
-#define EF_SERVER_TOKEN_H
+#pragma once
 
 #include "../base/json.h"
 #include "../shape/operation.h"
@@ -68,5 +67,3 @@ void ef__scopes_format(unsigned scopes, char out[EF__SCOPES_TEXT_MAX]);
 void ef__scopes_write(ef__json_writer *w, unsigned scopes, const char *tenant);
 /* Writes the public members of a token: everything but hash and secret. */
 void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us);
-
-#endif

@@ -241,8 +241,7 @@ static void send_batch(ef__tracer *t, const span *spans, size_t count)
     pthread_mutex_unlock(&t->service.lock);
 }
 
-/* Under the lock: waits until there are BATCH_SPANS spans, the first one is GATHER_MS old, or the
- * server stops. */
+/* Under the lock: waits for BATCH_SPANS spans, one that is GATHER_MS old, or the server's stop. */
 static void wait_for_spans(ef__tracer *t)
 {
     struct timespec until;

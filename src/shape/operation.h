@@ -5,8 +5,7 @@
  * their place in a request struct. The server reads a request into the struct, the client writes a
  * request from the same struct, and the router and /openapi.json are made from the same entry.
  */
-#ifndef EF_SHAPE_OPERATION_H
-#define EF_SHAPE_OPERATION_H
+#pragma once
 
 #include "shape.h"
 
@@ -202,5 +201,3 @@ extern const ef__operation ef__op_list_projections, ef__op_show_projection, ef__
 extern const ef__operation ef__op_get_view, ef__op_find_views, ef__op_explain_view;
 extern const ef__operation ef__op_append_to_stream, ef__op_append_many, ef__op_read_stream,
     ef__op_read_log, ef__op_read_event;
-
-#endif

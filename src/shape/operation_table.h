@@ -1,8 +1,7 @@
 /*
  * operation_table.h - macros for the entries of tables of operations.
  */
-#ifndef EF_SHAPE_OPERATION_TABLE_H
-#define EF_SHAPE_OPERATION_TABLE_H
+#pragma once
 
 #include "operation.h"
 
@@ -42,5 +41,3 @@
 #define READS_BODY(tenancy) EF__SCOPE_READ, EF__TENANCY_##tenancy, EF__ROUTE_BODY
 #define OPERATES(tenancy) EF__SCOPE_OPERATE, EF__TENANCY_##tenancy, EF__ROUTE_BODY
 #define ADMINISTERS EF__SCOPE_ADMIN, EF__TENANCY_UNBOUND
-
-#endif

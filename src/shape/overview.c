@@ -79,8 +79,7 @@ static const ef_projection *find_in_state(const ef__overview *o, const char *sta
     return NULL;
 }
 
-/* The sum varies while events are applied, because it is read from two stores: it is an error only
- * when idle. */
+/* Read from two stores, the sum varies while events are applied: an error only when idle. */
 static bool has_unaccounted(const ef__overview *o)
 {
     return o->unaccounted != 0 && o->outbox.pending == 0 && o->outbox.processing == 0 &&

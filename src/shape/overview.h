@@ -3,8 +3,7 @@
  * time, what follows from it, and its JSON. Health is a state and a message, the same in `top`, in
  * the panel of `work` and in the monitor.
  */
-#ifndef EF_SHAPE_OVERVIEW_H
-#define EF_SHAPE_OVERVIEW_H
+#pragma once
 
 #include "../base/json.h"
 
@@ -130,5 +129,3 @@ void ef__overview_write_health(ef__json_writer *w, const ef__overview *overview)
 
 /* Milliseconds from `then_us` until now: at least 0; -1 if `then_us` is 0. */
 int64_t ef__age_ms(int64_t now_us, int64_t then_us);
-
-#endif

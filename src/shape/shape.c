@@ -24,8 +24,7 @@ static void write_seconds(ef__json_writer *w, int64_t us)
     ef__json_raw(w, ef_str_from(text));
 }
 
-/* The store decides whether a lease has expired: the local clock never shows a live one as expired.
- */
+/* The store decides whether a lease expired: the local clock never shows a live one as expired. */
 static void write_ttl(ef__json_writer *w, const void *thing, const ef__field *field)
 {
     const ef_clock *clock = ef_clock_system();

@@ -5,8 +5,7 @@
  * table writes an object and reads it back, so the command line, the server and the client cannot
  * disagree about one.
  */
-#ifndef EF_SHAPE_SHAPE_H
-#define EF_SHAPE_SHAPE_H
+#pragma once
 
 #include "../base/json.h"
 
@@ -87,9 +86,8 @@ typedef struct ef__append_result {
 /* A sample of the state; the server keeps one hour of these. */
 typedef struct ef__sample {
     int64_t at_us;
-    int64_t position; /* head of the journal */
-    int64_t folded;   /* events applied by the active generations, summed; starts again with another
-                         generation */
+    int64_t position;           /* head of the journal */
+    int64_t folded;             /* by the active generations; starts again with another one */
     int64_t lag_events, lag_us; /* of the projection with the largest lag */
     int64_t waiting;            /* outbox rows that are pending or in flight */
     int64_t failed, dead;       /* failed and dead rows */
@@ -144,5 +142,3 @@ void ef__summary_write(ef__json_writer *w, const ef_outbox_summary *summary, boo
 /* Replaces newlines from `start` on by spaces, so that the object is one line. Newlines occur only
  * between the tokens of data and meta: in strings they are escaped. */
 void ef__one_line(ef__buf *out, size_t start);
-
-#endif

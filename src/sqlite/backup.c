@@ -64,8 +64,7 @@ static ef_status copy_pages(sqlite3_backup *pages, const ef__sq_backup *b, sqlit
     }
 }
 
-/* No other process uses the target before it is complete, so it needs neither a journal nor syncs.
- */
+/* No other process uses the target before it is complete: it needs no journal and no syncs. */
 static ef_status copy_file(const ef__sq_backup *b, ef__sq_conn *from, ef_error *err)
 {
     sqlite3 *to = NULL;

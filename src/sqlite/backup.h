@@ -6,8 +6,7 @@
  * grows by what is committed in that time. Because of the read transaction no commit can restart
  * the WAL during the copy (checkpoint.h explains why that matters).
  */
-#ifndef EF_SQLITE_BACKUP_H
-#define EF_SQLITE_BACKUP_H
+#pragma once
 
 #include "conn.h"
 
@@ -26,5 +25,3 @@ ef_status ef__sq_backup_write(const ef__sq_backup *backup, ef_error *err);
 
 /* Removes the empty WAL and its index, which a connection that only read leaves beside a copy. */
 void ef__sq_backup_remove_logs(const char *path);
-
-#endif

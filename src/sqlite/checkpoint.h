@@ -15,8 +15,7 @@
  * threads of this one, each time for about as long as a commit takes. One process checkpoints at a
  * time. The thread is started when the WAL is long enough for the first time.
  */
-#ifndef EF_SQLITE_CHECKPOINT_H
-#define EF_SQLITE_CHECKPOINT_H
+#pragma once
 
 #include "conn.h"
 
@@ -102,5 +101,3 @@ ef_status ef__sq_checkpointer_init(ef__sq_checkpointer *c, ef_error *err);
 void ef__sq_checkpointer_check(ef__sq_checkpointer *c, int wal_pages);
 /* Stops the thread and closes its connections. Accepts a checkpointer that was not initialised. */
 void ef__sq_checkpointer_release(ef__sq_checkpointer *c);
-
-#endif

@@ -247,8 +247,7 @@ ef_status ef__sq_use_wal(ef__sq_conn *conn, bool read_only, ef_error *err)
 
     if (rc == SQLITE_OK)
         rc = step_to_wal(stmt, &on);
-    /* Two processes that switch at once would deadlock, so SQLite fails without calling the busy
-     * handler: retry. */
+    /* Processes that switch at once would deadlock: SQLite fails without the handler. Retry. */
     for (int tries = 0; (rc & 0xff) == SQLITE_BUSY && wait_for_lock(conn, tries); tries++) {
         sqlite3_reset(stmt);
         rc = step_to_wal(stmt, &on);

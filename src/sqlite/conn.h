@@ -6,8 +6,7 @@
  * connection is closed. A connection is used by one thread at a time. It never checkpoints
  * (checkpoint.h).
  */
-#ifndef EF_SQLITE_CONN_H
-#define EF_SQLITE_CONN_H
+#pragma once
 
 #include "../base/arena.h"
 
@@ -25,8 +24,7 @@ typedef struct ef__sq_statements {
 
 typedef enum ef__sq_sync {
     EF__SQ_SYNC_FULL,   /* a commit is on disk when it returns */
-    EF__SQ_SYNC_NORMAL, /* synced at checkpoints: a power cut may lose the last commits, each whole
-                         */
+    EF__SQ_SYNC_NORMAL, /* at checkpoints: a power cut may lose the last commits, each whole */
     EF__SQ_SYNC_OFF     /* never synced by this connection */
 } ef__sq_sync;
 
@@ -68,8 +66,7 @@ ef_status ef__sq_borrow(ef__sq_conn *conn, sqlite3 *db, const ef__sq_options *op
 ef_status ef__sq_set_up(ef__sq_conn *conn, const ef__sq_options *options, ef_error *err);
 void ef__sq_close(ef__sq_conn *conn); /* accepts a zeroed or closed connection */
 
-/* Whether the next commit is synced. Not in a transaction: SQLite would apply it to the next one.
- */
+/* Whether the next commit is synced. Not in a transaction: SQLite would do it in the next one. */
 ef_status ef__sq_set_sync(ef__sq_conn *conn, ef__sq_sync sync, ef_error *err);
 /* Sets wal_pages after each commit of the connection from now on, for ef__sq_checkpointer_check. */
 void ef__sq_count_wal(ef__sq_conn *conn);
@@ -151,5 +148,3 @@ void ef__sq_bind_blob(sqlite3_stmt *stmt, int index, ef_str bytes);
 ef_str ef__sq_value_str(sqlite3_value *value);
 ef_str ef__sq_column_str(sqlite3_stmt *stmt, int column);
 ef_str ef__sq_column_blob(sqlite3_stmt *stmt, int column);
-
-#endif

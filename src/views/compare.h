@@ -2,8 +2,7 @@
  * compare.h - the comparisons of a commit, and the errors for state that changed since it was read:
  * all back ends decide alike and return the same messages.
  */
-#ifndef EF_VIEWS_COMPARE_H
-#define EF_VIEWS_COMPARE_H
+#pragma once
 
 #include "views.h"
 
@@ -46,9 +45,6 @@ void ef__view_change_count(const ef__view_change *change, uint64_t out_digest[2]
 /* The head of the journal, for a generation that is about to go live. */
 ef_status ef__commit_head(const ef__views_commit *commit, int64_t *out, ef_error *err);
 
-/* The changes in the order of their keys, so that neighbours share pages; to be freed. NULL: memory
- * ran out. */
+/* The changes by their keys, so that neighbours share pages; to be freed. NULL: no memory. */
 const ef__view_change **ef__views_sorted(const ef__generation_change *change);
 const ef__watermark_change **ef__watermarks_sorted(const ef__generation_change *change);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * follow.h - the record of changes: the rules that all back ends share.
  */
-#ifndef EF_VIEWS_FOLLOW_H
-#define EF_VIEWS_FOLLOW_H
+#pragma once
 
 #include "compare.h"
 
@@ -41,5 +40,3 @@ ef_status ef__change_list_ready(ef__change_list *list, ef_error *err);
 /* Add a copy of a record. `items` and `cap` are the list's array, which may be reallocated. */
 ef_status ef__change_list_add(ef__change_list *list, ef__change_record **items, size_t *cap,
                               const ef__change_record *record, ef_error *err);
-
-#endif

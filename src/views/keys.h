@@ -3,8 +3,7 @@
  *
  *     idx (1 byte)  length (4 bytes, big-endian)  key       … for each
  */
-#ifndef EF_VIEWS_KEYS_H
-#define EF_VIEWS_KEYS_H
+#pragma once
 
 #include "views.h"
 
@@ -17,5 +16,3 @@ void ef__keys_pack(ef__buf *out, const ef__view_change *change);
 bool ef__keys_next(ef_str *rest, ef__index_key *out);
 /* The next key of `*rest` that is not among `others`. */
 bool ef__keys_next_other(ef_str *rest, ef_str others, ef__index_key *out);
-
-#endif

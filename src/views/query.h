@@ -7,8 +7,7 @@
  * (with any_tenant: by tenant and id), in the direction of the first sort key. Values with the same
  * first EF__KEY_BYTES of their keys sort alike.
  */
-#ifndef EF_VIEWS_QUERY_H
-#define EF_VIEWS_QUERY_H
+#pragma once
 
 #include "views.h"
 
@@ -76,5 +75,3 @@ void ef__query_result_release(ef__query_result *result);
 
 /* The plan of the query as text: what is scanned, filtered and sorted, one line each. */
 ef_status ef__query_explain(ef_views *views, const ef__query *query, ef__buf *out, ef_error *err);
-
-#endif

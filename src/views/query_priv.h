@@ -1,8 +1,7 @@
 /*
  * query_priv.h - declarations shared by planning, running and cursors of queries.
  */
-#ifndef EF_VIEWS_QUERY_PRIV_H
-#define EF_VIEWS_QUERY_PRIV_H
+#pragma once
 
 #include "query.h"
 
@@ -39,5 +38,3 @@ bool ef__query_cursor_print(const ef__query *query, const ef__query_place *place
 /* `out` points into `arena`. EF_BAD_INPUT: not a cursor of this query. */
 ef_status ef__query_cursor_read(const ef__query *query, ef__arena *arena, ef__query_place *out,
                                 ef_error *err);
-
-#endif

@@ -6,8 +6,7 @@
  * successor of a key x is x followed by a NUL. Names (and texts in PostgreSQL) contain no NUL, so
  * the successor of a name is the name followed by a byte of 1.
  */
-#ifndef EF_VIEWS_RANGE_H
-#define EF_VIEWS_RANGE_H
+#pragma once
 
 #include "views.h"
 
@@ -34,5 +33,3 @@ void ef__view_range(const ef__view_scan *scan, ef__view_place *from, ef__view_pl
 /* Set to the place of a row, or (`behind`) to its immediate successor. */
 void ef__view_place_at(ef__view_place *place, int64_t first, ef_str second, ef_str third,
                        bool behind);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * rows.h - rows of the SQL back ends, as the functions that src/sqlgen.py generates read them.
  */
-#ifndef EF_VIEWS_ROWS_H
-#define EF_VIEWS_ROWS_H
+#pragma once
 
 #include "views.h"
 
@@ -27,5 +26,3 @@ static inline int64_t ef__sql_limit(size_t limit)
 {
     return limit > INT32_MAX ? INT32_MAX : (int64_t)limit;
 }
-
-#endif

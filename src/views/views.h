@@ -10,8 +10,7 @@
  *
  * Threads may share a store. All strings are ordered by their bytes.
  */
-#ifndef EF_VIEWS_VIEWS_H
-#define EF_VIEWS_VIEWS_H
+#pragma once
 
 #include "../base/arena.h"
 #include "../base/buf.h"
@@ -78,8 +77,7 @@ typedef struct ef__view {
     int64_t last_position;
     int64_t last_seq; /* of the event that changed it last, in its stream */
     int32_t schema;
-    uint64_t digest[2]; /* by ef__view_digest, when the view was read; 0 from an index; ignored in a
-                         * change */
+    uint64_t digest[2]; /* by ef__view_digest; 0 from an index; ignored in a change */
 } ef__view;
 
 typedef struct ef__watermark {
@@ -122,9 +120,7 @@ typedef struct ef__tenant_cursor_list {
 
 /* --- changes of an apply ---------------------------------------------------------------------- */
 
-#define EF__KEY_BYTES                                                                              \
-    512 /* of an index key: values with the same prefix of this size sort alike                    \
-         */
+#define EF__KEY_BYTES 512 /* of an index key: values with the same prefix sort alike */
 
 typedef struct ef__index_key {
     int32_t index; /* index of the item in index_paths */
@@ -401,8 +397,7 @@ struct ef__views_ops {
     ef_status (*change_ls)(ef_views *views, int64_t generation, ef_str tenant, int64_t after,
                            size_t limit, ef__change_list *out, ef_error *err);
 
-    /* A globally unique id of its database; "": unknown. NULL: no other store can take part in its
-     * commits. */
+    /* A unique id of its database; "": unknown. NULL: no other store takes part in its commits. */
     ef_status (*database)(ef_views *views, char out[EF__VIEWS_DATABASE_MAX], ef_error *err);
 
     /* Copies the store to options->path (a file or a folder, like the store), as a snapshot, while
@@ -459,8 +454,7 @@ struct ef__views_ops {
      * reads cost no more.
      */
     ef_status (*reader_open)(ef_views *views, ef_views **out, ef_error *err);
-    /* Ends the transaction of a reader, so that it blocks no writer. Call it before the thread
-     * waits. */
+    /* Ends a reader's transaction, so that it blocks no writer. Call it before the thread waits. */
     void (*release_snapshot)(ef_views *reader);
 };
 
@@ -556,5 +550,3 @@ static inline bool ef__tenant_cursor_is_none(const ef__tenant_cursor *cursor)
 {
     return ef__tenant_cursor_equal(cursor, &(ef__tenant_cursor){0});
 }
-
-#endif

@@ -364,7 +364,7 @@ def check_exports(args):
 
 # --- tidy -------------------------------------------------------------------------------------
 
-LINES_MAX = 1000
+LINES_MAX = 600
 MACHINE_PATH = re.compile(r'(?<![\w.$}-])/(home|work|root|Users)/\w')
 LEFT_ALONE = re.compile(r'(^|/)(corpus|\.git|__pycache__)/|^build[^/]*/')
 

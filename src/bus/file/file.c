@@ -237,8 +237,7 @@ static ef_status cut_torn_line(file_bus *file, ef_error *err)
 
 /* --- rotation --------------------------------------------------------------------------------- */
 
-/* The lock belongs to the old file; the next process that gets it finds that the path has changed.
- */
+/* The lock belongs to the old file: the next process that gets it sees the path changed. */
 static ef_status rotate_files(file_bus *file, ef_error *err)
 {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];

@@ -362,8 +362,7 @@ static ef_status publish_ready(nats_call *call, int64_t until_us, ef_error *err)
 
 /* --- careful ---------------------------------------------------------------------------------- */
 
-/* A message that was not stored ends its group, unless one before it in its group is still to be
- * sent. */
+/* A message that was not stored ends its group, unless an earlier one of it is still to be sent. */
 static bool ends_group(const nats_call *call, size_t i)
 {
     return call->outcomes[i].verdict != EF__BUS_WAITING && !call->last[call->messages[i].group];

@@ -1,8 +1,7 @@
 /*
  * nats_priv.h - shared by the files of the NATS sink.
  */
-#ifndef EF_BUS_NATS_PRIV_H
-#define EF_BUS_NATS_PRIV_H
+#pragma once
 
 #include "../bus.h"
 
@@ -55,5 +54,3 @@ ef_status ef__nats_fail(const ef__nats_bus *n, natsStatus status, ef_error *err)
  * unknown, and the connection must be closed. */
 ef_status ef__nats_publish(ef__nats_bus *n, const ef__bus_message *messages, size_t count,
                            ef__bus_outcome *outcomes, ef__arena *arena, ef_error *err);
-
-#endif

@@ -160,8 +160,7 @@ bool ef__webhook_sign(ef_str secret, ef_str id, int64_t time_s, ef_str body,
 
 /* --- a request -------------------------------------------------------------------------------- */
 
-/* Counts the bytes of the response and drops them. Too many end the transfer; its status is valid.
- */
+/* Counts the bytes of the response and drops them. Too many end the transfer, not its status. */
 static size_t count_response(char *bytes, size_t size, size_t count, void *context)
 {
     hook_request *request = context;

@@ -10,8 +10,7 @@
  * jet_reader.ack_lock its acknowledgements, jet_watch.lock what waiters share. A thread that holds
  * a reader's lock may acquire the store's lock or ack_lock; otherwise a thread holds one at a time.
  */
-#ifndef EF_JOURNAL_JETSTREAM_JET_H
-#define EF_JOURNAL_JETSTREAM_JET_H
+#pragma once
 
 #include "../journal.h"
 
@@ -114,8 +113,7 @@ static inline jet_store *jet_store_of(ef_journal *journal)
 
 /* tenant.T.aggregate.TYPE.ID. A stream's name is TYPE.ID; one without a dot has the type "_". */
 bool jet_subject_make(ef_str tenant, ef_str stream, ef__buf *out);
-/* The inverse, in `arena`. EF_BAD_INPUT: not a subject of this journal, or not its canonical form.
- */
+/* The inverse, in `arena`. EF_BAD_INPUT: no subject of this journal, or not its canonical form. */
 ef_status jet_subject_parse(const char *subject, ef__arena *arena, ef_str *out_tenant,
                             ef_str *out_stream, ef_error *err);
 /* Restricts `filter` to one tenant. False: the filter excludes the tenant. */
@@ -151,8 +149,7 @@ bool jet_event_write(const ef__arrival *arrival, ef__buf *out);
 
 /* --- the broker (link.c) ---------------------------------------------------------------------- */
 
-/* Returns the connection, opened if necessary; release it with jet_link_put. EF_BUSY: the broker is
- * unavailable. */
+/* The connection, opened if necessary; release it with jet_link_put. EF_BUSY: no broker. */
 ef_status jet_link_get(jet_store *store, jet_link **out, ef_error *err);
 void jet_link_put(jet_link *link);                    /* accepts NULL */
 void jet_link_drop(jet_store *store, jet_link *link); /* it failed: the next call opens another */
@@ -202,5 +199,3 @@ ef_status jet_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t ti
                    ef_error *err);
 void jet_watch_init(jet_watch *watch);
 void jet_watch_release(jet_store *store);
-
-#endif

@@ -23,12 +23,8 @@
 #define FETCH_BYTES (16 << 20) /* per request; two requests are in memory at a time */
 #define INACTIVE_NS                                                                                \
     (INT64_C(60) * 1000000000) /* a call that crashed leaves its consumer this long */
-#define DURABLE_NS                                                                                 \
-    (INT64_C(7) * 24 * 3600 * 1000000000) /* outlives a week's outage of a worker                  \
-                                           */
-#define STUCK_MS                                                                                   \
-    250         /* without a response: check whether the consumer is at its in-flight limit        \
-                 */
+#define DURABLE_NS (INT64_C(7) * 24 * 3600 * 1000000000) /* outlives a week's outage */
+#define STUCK_MS 250 /* without a response: is the consumer at its in-flight limit? */
 #define TRIES 3 /* consumers created in one read before it gives up: another process competes */
 
 void jet_reader_init(jet_reader *reader, const char *name, const char *filter)

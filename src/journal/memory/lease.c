@@ -397,8 +397,7 @@ static ef_status list_leases(ef_journal *journal, const ef_lease_kind *kind, ef_
     return st;
 }
 
-/* --- partitions --------------------------------------------------------------------------------
- */
+/* --- partitions ------------------------------------------------------------------------------- */
 
 static void count_rows(const mem_journal *mem, const ef_partition *partition, int64_t *out_pending,
                        int64_t *out_in_flight)

@@ -9,8 +9,7 @@
  * Events live until the journal is closed. Streams and ids are found through hash maps of indices;
  * a lookup always compares the key, so a hash collision is harmless.
  */
-#ifndef EF_JOURNAL_MEMORY_H
-#define EF_JOURNAL_MEMORY_H
+#pragma once
 
 #include "../journal.h"
 
@@ -64,8 +63,7 @@ typedef struct mem_texts {
     size_t at[8];
 } mem_texts;
 
-/* Replaces the borrowed texts of `item` by owned copies. False when memory ran out: all are empty.
- */
+/* Replaces borrowed texts of `item` by owned copies. False when memory ran out: all are empty. */
 bool ef__mem_texts_own(void *item, const mem_texts *texts);
 void ef__mem_texts_free(void *item, const mem_texts *texts);
 /* Replaces the texts of `item` by copies in `arena`. */
@@ -292,5 +290,3 @@ ef_status ef__mem_skip_append(mem_journal *mem, const ef__skip_entry *entry, ef_
 /* Withdraws the skips of an event: adds an entry per version whose last entry is a skip. Needs
  * space for `skip_count` more. */
 void ef__mem_skip_withdraw(mem_journal *mem, ef_str projection, const ef_event *event);
-
-#endif

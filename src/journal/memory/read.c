@@ -40,8 +40,7 @@ static ef_status prepare_events(ef_batch *out, size_t count, ef_event **events, 
     return EF_OK;
 }
 
-/* Copies one more event. False when the batch is full: it ends before this event, and `more` is
- * set. */
+/* Copies one more event. False when the batch is full: it ends before it, and `more` is set. */
 static bool add_event(const mem_journal *mem, const mem_event *from, bool stored_type,
                       ef_event *events, ef_batch *out)
 {

@@ -253,8 +253,7 @@ static int compare_down(const void *a, const void *b, void *context)
     return compare_found(b, a, context);
 }
 
-/* All published rows of the lane and positions of the query, newest first. The caller frees the
- * items. */
+/* Published rows of the query's lane and positions, newest first. The caller frees the items. */
 static ef_status find_published(mem_journal *mem, const ef_outbox_query *query, mem_row_list *out,
                                 ef_error *err)
 {

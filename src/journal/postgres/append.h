@@ -2,8 +2,7 @@
  * append.h - appends of several threads that share a transaction (append.c): the rows that are
  * looked up before the decisions (append_lookup.c), and the decisions.
  */
-#ifndef EF_JOURNAL_POSTGRES_APPEND_H
-#define EF_JOURNAL_POSTGRES_APPEND_H
+#pragma once
 
 #include "store.h"
 
@@ -14,8 +13,7 @@ typedef struct pg_append {
     ef_place *out;
     ef_error *err;
     ef_status status;
-    bool held; /* EF_BUSY: an open transaction holds a lock; the retry gets a transaction of its own
-                */
+    bool held; /* EF_BUSY: an open transaction holds a lock; the retry gets its own transaction */
 } pg_append;
 
 static inline pg_append *pg_append_next(const pg_append *job)
@@ -102,5 +100,3 @@ void pg_assumption_record(const pg_append_group *group);
 void pg_assumption_clear(pg_assumption *assumption);
 /* After a wrong assumption: other processes append too, so the next appends look up. */
 void pg_assumption_failed(pg_assumption *assumption);
-
-#endif

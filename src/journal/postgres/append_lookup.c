@@ -252,8 +252,7 @@ static ef_status load_known(pg_append_group *group, ef__pg_conn *conn, bool *out
     return stored->status;
 }
 
-/* The lock of a given id may be held by another transaction, so the sequencer lock is acquired
- * later. */
+/* Another transaction may hold the lock of an id, so the sequencer lock is acquired later. */
 static ef_status send_lookup(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
     int64_t busy_ms = group->store->base.options.busy_ms;
@@ -301,8 +300,7 @@ static ef_status read_counts(pg_append_group *group, ef__pg_rows *rows, ef_error
     return rows->status;
 }
 
-/* How many types the tenants of new types have created: an extra round trip, because a new type is
- * rare. */
+/* How many types the tenants of new types have: an extra round trip, as a new type is rare. */
 static ef_status count_types(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_array tenants = {0};

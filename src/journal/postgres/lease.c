@@ -263,8 +263,7 @@ static ef_status lease_many(ef_journal *journal, ef_lease_call *calls, size_t co
     pg_store *store = pg_store_of(journal);
     ef_error refusal = EF_ERROR_INIT;
     lease_job job = {store, calls, count, beat, &refusal, false};
-    /* Idempotent: a repeated call finds a renewed or acquired lease under its token, and a released
-     * one lost. */
+    /* Idempotent: repeated, a renewed or acquired lease has its token, a released one is lost. */
     ef_status st = pg_write_idempotent(store, many_work, &job, err);
 
     for (size_t i = 0; st == EF_OK && i < count; i++)

@@ -163,8 +163,7 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
                          number_type(result, i, numbers, &types, &rows.types), &event, false,
                          ef__pg_bool(result, i, 8), err);
     }
-    /* everfold.append creates no types: the open transaction of an application would keep them
-     * locked. */
+    /* everfold.append creates no types: an application's open transaction would lock them. */
     if (st == EF_OK)
         st = pj_send_type_insert(conn, &types, err);
     if (st == EF_OK)
@@ -179,8 +178,7 @@ static ef_status add_arrivals(ef__pg_conn *conn, const PGresult *result, pg_end 
     return st;
 }
 
-/* Sequences a batch. `*out_last` is the number of its last arrival, or end->arrivals when none is
- * left. */
+/* Sequences a batch. `*out_last`: its last arrival's number, or end->arrivals if none is left. */
 static ef_status sequence_batch(ef__pg_conn *conn, pg_end *end, int64_t *out_last, ef_error *err)
 {
     ef__pg_rows rows = pj_each_arrival_drain(
@@ -267,8 +265,7 @@ ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_
     return begin_after_arrivals(store, conn, lock_and_read_end(store, conn, err), end, err);
 }
 
-/* Arrivals that wait when it begins, and no more: others may come as fast as these get positions.
- */
+/* Arrivals that wait when it begins, no more: others may come as fast as these get positions. */
 typedef struct sequence_job {
     pg_store *store;
     int64_t upto; /* number of the last arrival; 0: not read yet */

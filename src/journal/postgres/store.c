@@ -158,16 +158,14 @@ static ef_status create_schema(pg_store *store, const ef_journal_options *option
     return st;
 }
 
-/* --- copies ------------------------------------------------------------------------------
- */
+/* --- copies ----------------------------------------------------------------------------------- */
 
 typedef struct move_job {
     pg_store *store;
     const char *database;
 } move_job;
 
-/* A dump contains leases, workers and batches in flight of processes that do not work on the copy.
- */
+/* A dump has leases, workers and batches in flight of processes that do not work on the copy. */
 static ef_status move_work(void *context, ef__pg_conn *conn, ef_error *err)
 {
     static const int DROPS[] = {PJ_COPY_DROP_LEASES, PJ_COPY_DROP_WORKERS, PJ_COPY_RELEASE_BATCHES};
@@ -316,8 +314,7 @@ static int64_t mono_ms(void)
     return clock->mono_us(clock->context) / 1000;
 }
 
-/* Waits for a notification on the one listening connection. Failures are ignored, because the
- * caller polls. */
+/* Waits for a notification on the listening connection. Failures are ignored: the caller polls. */
 static bool listen_for(pg_store *store, int64_t ms)
 {
     bool notified = false;

@@ -6,8 +6,7 @@
  * waits for no other lock, so a transaction that an application leaves open delays its own events
  * only.
  */
-#ifndef EF_JOURNAL_POSTGRES_STORE_H
-#define EF_JOURNAL_POSTGRES_STORE_H
+#pragma once
 
 #include "../journal.h"
 #include "../refusal.h"
@@ -243,5 +242,3 @@ ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err);
 ef_status pg_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
                     ef_error *err);
-
-#endif

@@ -61,8 +61,7 @@ static void fail_jobs(sq_job *jobs, ef_status status, const ef_error *err)
     }
 }
 
-/* Begins the transaction, with a slice of deferred index work. A synced commit includes all earlier
- * ones. */
+/* Begins the transaction, with a slice of index work. A synced commit includes all earlier ones. */
 static ef_status begin_group(sq_store *store, size_t events, bool synced, ef_error *err)
 {
     ef_status st =

@@ -16,8 +16,7 @@
  * because that may not be written any more; every process that appends has this file open; and a
  * backup is given a head file of its own, without the record.
  */
-#ifndef EF_JOURNAL_SQLITE_HEAD_H
-#define EF_JOURNAL_SQLITE_HEAD_H
+#pragma once
 
 #include "../journal.h"
 
@@ -64,5 +63,3 @@ void sq_headfile_damage(const sq_headfile *file, sq_damage *out);
 ef_status sq_headfile_set_damage(const sq_headfile *file, const char *database_path,
                                  const sq_damage *damage, ef_error *err);
 void sq_headfile_close(sq_headfile *file);
-
-#endif

@@ -42,8 +42,7 @@ static ef_status put_chunk(ef__sq_conn *conn, int64_t run, const sq_id_entry *en
         err);
 }
 
-/* The length of the next chunk: equal hashes stay together, so that a lookup reads one chunk only.
- */
+/* The length of the next chunk: equal hashes stay together, so a lookup reads one chunk. */
 static size_t chunk_length(const sq_id_entry *entries, size_t count)
 {
     size_t n = count < CHUNK_ENTRIES ? count : CHUNK_ENTRIES;

@@ -77,8 +77,7 @@ typedef struct lease_calls {
     size_t count;
 } lease_calls;
 
-/* Runs one call; the status is that of the store. `refusal` (may be NULL) gets the reason of a
- * refusal. */
+/* Runs one call; the status is the store's. `refusal` (may be NULL) gets a refusal's reason. */
 static ef_status call_one(sq_store *store, ef__sq_conn *conn, ef_lease_call *call,
                           ef_error *refusal, ef_error *err)
 {

@@ -222,8 +222,7 @@ static ef_status compare_state(sq_writer *w, const ef_journal_options *options, 
     st = sq_verify_tail(w, head.verified, &verified, err);
     if (st != EF_OK && !options->accept_head)
         return st;
-    if (options->accept_head) /* accepted as it is; damaged events are still reported when they are
-                                 read */
+    if (options->accept_head) /* damaged events are still reported when they are read */
         verified = last;
     if (options->read_only || (head.position == last && head.verified == verified && st == EF_OK &&
                                !options->accept_head))
@@ -274,8 +273,7 @@ ef_status sq_compare_head(sq_writer *w, const ef_journal_options *options, ef_er
     sq_head_record head = {0};
     ef_status seen, st = read_head_and_state(w, options, &seen, &head, err);
 
-    /* A process that creates the journal may have created the head file and appended between the
-     * two reads. */
+    /* A process may have created the head file and appended between the two reads. */
     if (st == EF_OK && seen != EF_OK && w->state->last > 0) {
         ef__sq_rollback(&w->conn);
         st = read_head_and_state(w, options, &seen, &head, err);

@@ -4,8 +4,7 @@
  * All functions use a connection with an open transaction: that of the writer in a job, or that of
  * a reader. None acquires a lock.
  */
-#ifndef EF_JOURNAL_SQLITE_OUTBOX_H
-#define EF_JOURNAL_SQLITE_OUTBOX_H
+#pragma once
 
 #include "store.h"
 
@@ -56,5 +55,3 @@ ef_status sq_ack(ef_journal *journal, void *connection, const ef__ack_request *r
                  ef_error *err);
 ef_status sq_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
                     ef_error *err);
-
-#endif

@@ -121,8 +121,7 @@ static ef_status retry_row_lane(ef__sq_conn *conn, const sq_lane *acked_lane, co
     return fits ? EF_OK : ef__refuse_retry_lane(x->lane, acked_lane->name, err);
 }
 
-/* Rows are added and deleted one at a time, so only the first two of a stream can have a wrong
- * `first`. */
+/* Rows come and go one at a time: only the first two of a stream can have a wrong `first`. */
 static ef_status update_first(ef__sq_conn *conn, int64_t lane, int64_t stream, ef_error *err)
 {
     return sq_run_retry_row_set_first(

@@ -167,8 +167,7 @@ ef_status sq_rows_take(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef
     return st;
 }
 
-/* SQLite restricts the use of unprotected values to connections of one thread, which those of a
- * store are. */
+/* SQLite allows unprotected values to connections of one thread, as those of a store are. */
 ef_status sq_rows_event(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err)
 {
     sqlite3_value *columns[SQ_COLUMN_COUNT];

@@ -6,8 +6,7 @@
  * the batch may have events, up to SQ_ROW_STREAMS; a stream that replaces another costs one more
  * lookup.
  */
-#ifndef EF_JOURNAL_SQLITE_ROW_H
-#define EF_JOURNAL_SQLITE_ROW_H
+#pragma once
 
 #include "store.h"
 
@@ -63,5 +62,3 @@ void sq_rows_release(sq_rows *rows); /* accepts a zeroed one */
 ef_status sq_rows_event(sq_rows *rows, sqlite3_stmt *row, ef_event *out, ef_error *err);
 /* The same for the arguments of an SQL function. */
 ef_status sq_rows_take(sq_rows *rows, sqlite3_value **columns, ef_event *out, ef_error *err);
-
-#endif

@@ -155,8 +155,7 @@ static ef_status no_memory_for_types(ef_error *err)
     return ef_fail(err, EF_NO_MEMORY, "out of memory while reading the event types");
 }
 
-/* Types are added in the order of their ids, which have no gaps unless a row was deleted by hand.
- */
+/* Types are added in the order of their ids, without gaps unless a row was deleted by hand. */
 const sq_type *sq_state_type_by_id(const sq_state *state, int64_t id)
 {
     size_t low = 0, high = state->type_count;

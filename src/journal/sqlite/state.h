@@ -16,8 +16,7 @@
  * Invariants under the state lock: entries[i] describes position settled + 1 + i; a cached
  * stream's `now` is its last committed event at or below `last`.
  */
-#ifndef EF_JOURNAL_SQLITE_STATE_H
-#define EF_JOURNAL_SQLITE_STATE_H
+#pragma once
 
 #include "../journal.h"
 #include "../outbox.h"
@@ -283,5 +282,3 @@ ef_status sq_id_find(sq_state *state, ef__sq_conn *conn, ef_str tenant, ef_str i
 /* Adds an entry to a filter that is filled. */
 void sq_filter_add(sq_filter *filter, int64_t hash);
 void sq_filter_release(sq_filter *filter);
-
-#endif

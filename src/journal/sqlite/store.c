@@ -137,8 +137,7 @@ static ef_status read_state(sq_store *store, ef_error *err)
     return st == EF_OK ? sq_compare_head(&store->writer, &store->base.options, err) : st;
 }
 
-/* The head file of a new journal is made before its first event can be: one that is missing later
- * is damage. */
+/* The head file is made before the first event can be: one that is missing later is damage. */
 static ef_status open_head(sq_store *store, bool made, ef_error *err)
 {
     const ef_journal_options *options = &store->base.options;

@@ -11,8 +11,7 @@
  *     readers_lock, the locks of the batcher and the checkpointer: innermost, held for a few
  * instructions
  */
-#ifndef EF_JOURNAL_SQLITE_STORE_H
-#define EF_JOURNAL_SQLITE_STORE_H
+#pragma once
 
 #include "head.h"
 #include "state.h"
@@ -150,8 +149,7 @@ ef__sq_options sq_options(bool read_only, int64_t busy_ms);
 /* Wall time by the journal's clock; never goes back within a handle. */
 int64_t sq_now_us(sq_store *store);
 
-/* After a commit with an unknown result: opens the writer again and compares it with the head file.
- */
+/* After a commit with an unknown result: opens the writer again, compares it with the head file. */
 ef_status sq_store_reopen(sq_store *store, ef_error *err);
 
 /* Runs a job with others in one commit; returns when it is durable or has failed. */
@@ -234,8 +232,7 @@ ef_status sq_verify(ef_journal *journal, int64_t from,
  * effort: where there is no head file, or none that may be written, nothing is recorded. */
 void sq_damage_record(sq_headfile *head, const char *path, const ef_journal_options *options,
                       bool at_open, const ef_error *err);
-/* The last position that was acknowledged, by the head file beside the database; 0 when there is
- * none. */
+/* The last acknowledged position, by the head file beside the database; 0 when there is none. */
 int64_t sq_acknowledged(const char *database_path);
 /* Creates or migrates the schema. EF_WRONG_STORE, EF_NEWER_SCHEMA. */
 ef_status sq_schema_open(ef__sq_conn *conn, const ef_journal_options *options, bool *out_made,
@@ -246,8 +243,5 @@ ef_status sq_compare_head(sq_writer *writer, const ef_journal_options *options, 
 
 #define SQ_VERIFY_AT_OPEN 50000 /* events: a fraction of a second; the rest at the next open */
 
-/* At open: verifies the chain from `from` on, up to a number of events. *out_verified: the last
- * verified position. */
+/* At open: verifies the chain from `from` on. *out_verified: the last verified position. */
 ef_status sq_verify_tail(sq_writer *writer, int64_t from, int64_t *out_verified, ef_error *err);
-
-#endif

@@ -472,8 +472,7 @@ static ef_status put_event(sq_writer *w, const sq_planned *p, sqlite3_stmt *stmt
         st = type_id(w, &p->arrival->event, &type, err);
     if (st != EF_OK)
         return st;
-    /* Seqs were counted by the plan; the head is advanced here, where the order of rows is final.
-     */
+    /* The plan counted seqs; the head is advanced here, where the order of rows is final. */
     p->stream->head.seq = p->seq - 1;
     st = sq_head_advance(&p->stream->head, event.position, &row->prev, &row->jump, err);
     if (st == EF_OK)

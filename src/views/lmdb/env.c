@@ -18,10 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_READERS 510 /* slots of the lock file, for all processes */
-#define CUT_BYTES_MIN                                                                              \
-    (1 << 20) /* LMDB need not have written the last pages that it has numbered                    \
-               */
+#define MAX_READERS 510         /* slots of the lock file, for all processes */
+#define CUT_BYTES_MIN (1 << 20) /* LMDB may not have written its last numbered pages */
 #define FORMAT_VERSION 1
 #define PATH_BYTES 4096
 

@@ -11,8 +11,7 @@
  *
  * Lock order: writer, the lock file, LMDB's own; the gate is locked alone and briefly.
  */
-#ifndef EF_VIEWS_LMDB_ENV_H
-#define EF_VIEWS_LMDB_ENV_H
+#pragma once
 
 #include "../views.h"
 
@@ -98,5 +97,3 @@ ef_status vl_write(vl_env *env, bool lazy, int64_t busy_ms, vl_work *work, void 
 
 /* Fails with a result code of LMDB, unless it is 0; `doing` names the operation. */
 ef_status vl_failed(vl_txn *txn, int rc, const char *doing);
-
-#endif

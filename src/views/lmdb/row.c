@@ -162,8 +162,7 @@ bool vl_row_read(ef_str value, void *out, size_t len)
     return true;
 }
 
-/* A row of an earlier version ends before superseded_us, and has zeros for on_error and replaced.
- */
+/* A row of an older version ends before superseded_us, with zeros for on_error and replaced. */
 bool vl_generation_read(ef_str value, vl_generation *out)
 {
     if (vl_row_read(value, out, sizeof *out))

@@ -18,8 +18,7 @@
  * copied in and out, because LMDB only aligns to 2. Numbers have the byte order of the machine, as
  * in LMDB's pages: a machine with another byte order refuses the file.
  */
-#ifndef EF_VIEWS_LMDB_ROW_H
-#define EF_VIEWS_LMDB_ROW_H
+#pragma once
 
 #include "env.h"
 
@@ -199,8 +198,7 @@ bool vl_get(vl_txn *txn, vl_tree tree, vl_key key, ef_str *out);
 /* A struct, with the lengths of the texts that follow it in `text_bytes`, which is part of it. */
 void vl_texts_put(vl_txn *txn, vl_key key, void *head, size_t head_bytes, uint32_t *text_bytes,
                   const ef__texts *texts, const void *item);
-/* The inverse; the texts live as long as those of vl_get. False: there is no such row, or it is
- * damaged. */
+/* The inverse; texts live as long as those of vl_get. False: there is no such row, or damage. */
 bool vl_texts_get(vl_txn *txn, vl_key key, void *head, size_t head_bytes,
                   const uint32_t *text_bytes, const ef__texts *texts, void *item);
 void vl_put(vl_txn *txn, vl_key key, ef_str value);
@@ -247,5 +245,3 @@ static inline ef_str vl_walk_name(const vl_walk *walk)
 
 /* Deletes up to *limit rows whose keys begin so, and takes them off the limit. */
 void vl_cut(vl_txn *txn, vl_tree tree, vl_key prefix, int64_t *limit);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * store.h - the view store in LMDB: declarations shared by its files.
  */
-#ifndef EF_VIEWS_LMDB_STORE_H
-#define EF_VIEWS_LMDB_STORE_H
+#pragma once
 
 #include "env.h"
 #include "row.h"
@@ -91,5 +90,3 @@ EF__VIEWS_OP(live_set_get) vl_live_set_get;
  * its packed keys. */
 void vl_view_read(vl_txn *txn, ef_str row, ef__view *out, ef_str *out_keys);
 void vl_watermark_read(vl_txn *txn, ef_str row, ef__watermark *out);
-
-#endif

@@ -226,8 +226,7 @@ static ef_status mem_generation_add(ef_views *views, const ef__generation *gener
     return EF_OK;
 }
 
-/* Counts and sums are computed on each call: tests compare the stored ones of other stores with
- * them. */
+/* Counts and sums are computed on each call: tests compare other stores' stored ones with them. */
 static bool describe_generation(const mem_generation *g, ef__arena *arena, ef__generation *out)
 {
     uint64_t sums[2] = {0, 0}, one[2];

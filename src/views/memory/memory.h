@@ -4,8 +4,7 @@
  * Plain lists. Derived values (digests, counts, indexes) are computed on demand, so that none can
  * be inconsistent. One recursive lock guards everything; `each` of a scan may read under it.
  */
-#ifndef EF_VIEWS_MEMORY_MEMORY_H
-#define EF_VIEWS_MEMORY_MEMORY_H
+#pragma once
 
 #include "../views.h"
 
@@ -109,5 +108,3 @@ EF__VIEWS_OP(tenant_cursor_get) mem_tenant_cursor_get;
 EF__VIEWS_OP(tenant_cursor_ls) mem_tenant_cursor_ls;
 EF__VIEWS_OP(failure_ls) mem_failure_ls;
 EF__VIEWS_OP(fence_get) mem_fence_get;
-
-#endif

@@ -355,8 +355,7 @@ static ef_status try_go_live(commit_work *w, ef__pg_conn *conn, const vp_generat
     return st == EF_OK ? ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
 }
 
-/* Last, so that the rows of followed tenants, which assign the numbers, are locked for a short
- * time. */
+/* Last: the rows of followed tenants, which assign the numbers, are locked for a short time. */
 static ef_status record_changes(const commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
     ef_status st = EF_OK;
@@ -426,8 +425,7 @@ static ef_status write_all(void *context, ef__pg_conn *conn, ef_error *err)
         st = receive_all(w, conn, err);
     if (st == EF_OK)
         st = write_rest(w, conn, err);
-    /* Last, so that no transaction waits for rows locked here while it has locked rows of the other
-     * store. */
+    /* Last: no transaction waits for rows locked here while it holds some of the other store. */
     return st == EF_OK && w->commit->also ? w->commit->also(w->commit->also_context, conn, err)
                                           : st;
 }

@@ -91,8 +91,7 @@ static void set_next_page(scan *s, const PGresult *rows, int last)
                       ef__pg_str(rows, last, TENANT_OR_KEY), ef__pg_str(rows, last, ID), !down);
 }
 
-/* Passes the rows of a page to `each`; false when it wants no more. Rows without data do not match.
- */
+/* Passes rows of a page to `each`; false when it wants no more. Rows without data do not match. */
 static bool show_page(scan *s, const PGresult *rows)
 {
     bool indexed = s->asked->index >= 0, more = true;

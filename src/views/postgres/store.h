@@ -21,8 +21,7 @@
  * All processes acquire locks in this order, so no deadlock can occur; should one occur
  * nevertheless, the server breaks it and the transaction is retried.
  */
-#ifndef EF_VIEWS_POSTGRES_STORE_H
-#define EF_VIEWS_POSTGRES_STORE_H
+#pragma once
 
 #include "../rows.h"
 
@@ -145,5 +144,3 @@ EF__VIEWS_OP(tenant_cursor_ls) vp_tenant_cursor_ls;
 EF__VIEWS_OP(failure_ls) vp_failure_ls;
 EF__VIEWS_OP(fence_get) vp_fence_get;
 EF__VIEWS_OP(live_set_get) vp_live_set_get;
-
-#endif

@@ -6,8 +6,7 @@
  * caller evaluates the filter on each. It also returns each view whose evaluation would exceed a
  * budget of the fold language.
  */
-#ifndef EF_VIEWS_POSTGRES_WHERE_H
-#define EF_VIEWS_POSTGRES_WHERE_H
+#pragma once
 
 #include "../views.h"
 
@@ -32,5 +31,3 @@ void vp_where_release(vp_where *where);
 
 /* See views.h. */
 void vp_filter_explain(const ef__filter *filter, ef__buf *out);
-
-#endif

@@ -296,8 +296,7 @@ typedef struct view_series {
     ef__arena arena;         /* … this memory */
 } view_series;
 
-/* The slot of a view in the cache. Ids that are read together mostly differ in their last letters.
- */
+/* The slot of a view in the cache. Ids that are read together differ in their last letters. */
 static kept_view *kept_place(view_series *series, ef_str id)
 {
     size_t number = id.len;

@@ -5,8 +5,7 @@
  * the lock file (sqlite/checkpoint.h), then those of SQLite. `pool` is acquired without the others,
  * for a moment.
  */
-#ifndef EF_VIEWS_SQLITE_STORE_H
-#define EF_VIEWS_SQLITE_STORE_H
+#pragma once
 
 #include "../rows.h"
 
@@ -133,5 +132,3 @@ EF__VIEWS_OP(tenant_cursor_get) vq_tenant_cursor_get;
 EF__VIEWS_OP(tenant_cursor_ls) vq_tenant_cursor_ls;
 EF__VIEWS_OP(fence_get) vq_fence_get;
 EF__VIEWS_OP(failure_ls) vq_failure_ls;
-
-#endif
