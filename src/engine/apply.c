@@ -4,6 +4,7 @@
  * The batch: each live generation folds it (apply_generation.h), two at a time when it is large,
  * and one commit writes the changes of all.
  */
+#include "apply.h"
 #include "apply_generation.h"
 #include "queue.h"
 #include "read.h"

@@ -59,7 +59,7 @@ ef_status ef__membership_step(ef__membership *membership, const ef_work_options 
 
 /* The leases held now, until the next call. For a publisher all, or none. */
 ef_partition_lease *ef__membership_leases(ef__membership *membership, size_t *out_count);
-/* The token of the first partition, for what is written about all of them; 0: it is not held. */
+/* The token of the first partition; writes about all partitions carry it. 0: it is not held. */
 int64_t ef__membership_token(const ef__membership *membership);
 /* Is this the worker that does what one of all workers has to do? The holder of the first
  * partition, or the only worker. */

@@ -69,7 +69,7 @@ ef_status ef__mem_lane_set(ef_journal *journal, const ef_lane *lane, const ef_la
         return ef__lane_changed(lane->name, err);
     if (found < 0)
         return ef__mem_lane_add(mem, lane, err);
-    /* The kind decides which leases guard the rows: under another one nobody could claim them. */
+    /* The kind decides which leases guard the rows: under another no worker could claim them. */
     if (mem->lanes[found].kind != lane->kind)
         return ef__refuse_lane_kind(lane->name, err);
     if (!ef__mem_text_set(&mem->lanes[found].types, lane->types) ||

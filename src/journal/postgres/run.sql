@@ -1,4 +1,4 @@
--- Runs: jobs with a record. Times are those of the server.
+-- Runs: jobs with a record; and the audit log. Times are those of the server.
 
 -- name: run_scope_lock
 -- only: postgres SQLite has one writer at a time, which needs no lock
@@ -90,3 +90,29 @@ SELECT id, mode, projection, tenant, state, requested, started, finished, first,
    AND (tenant <> '' OR (mode = 0 AND CASE WHEN detail = '' THEN true
         ELSE coalesce((detail::pg_catalog.jsonb ->> 'all_tenants')::boolean, false) = false END))
  ORDER BY number DESC LIMIT $1;
+
+-- name: audit_insert
+-- binds: 1 now clock, 2 entry.action text, 3 entry.actor text, 4 entry.reason text, 5 entry.lane
+--        text, 6 entry.tenant text, 7 entry.stream text, 8 entry.seq int, 9 count int
+-- from: entry ef_audit_entry
+-- row: id int
+INSERT INTO everfold.audit(at, action, actor, reason, lane, tenant, stream, seq, rows)
+VALUES (everfold.clock_us($1), $2, $3, $4, $5, $6, $7, $8, $9)
+RETURNING id;
+
+-- name: audit_grow
+-- binds: 1 id int, 2 rows int
+UPDATE everfold.audit SET rows = rows + $2 WHERE id = $1;
+
+-- name: audit_newest
+-- An entry about all tenants is kept under the tenant '' without a stream.
+-- binds: 1 query.after int, 2 query.before int, 3 query.action text, 4 query.lane text (or ''), 5
+--        query.limit int, 6 any_tenant bool, 7 tenant text
+-- from: query ef_audit_query
+-- list ef_audit_entry: id int, at_us int, action text, actor text, reason text, lane text, tenant
+--        text, stream text, seq int, rows int
+SELECT id, at, action, actor, reason, lane, tenant, stream, seq, rows
+  FROM everfold.audit
+ WHERE id > $1 AND id < $2 AND ($3 = '' OR action = $3) AND ($4 = '' OR lane = $4)
+   AND ($6 OR (tenant = $7 AND (tenant <> '' OR stream <> '')))
+ ORDER BY id DESC LIMIT $5;
