@@ -5,14 +5,11 @@
  * calls a budget, so that one client cannot keep it busy; a call that exceeds it ends with
  * EF_OVER_BUDGET. Zeros, or NULL instead of a budget, mean no limit.
  */
-#ifndef EVERFOLD_BUDGET_H
-#define EVERFOLD_BUDGET_H
+#pragma once
 
 #include <everfold/status.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_budget {
     int64_t steps;   /* expressions, items and views evaluated, in total */
@@ -22,7 +19,4 @@ typedef struct ef_budget {
     void *stop_context;
 } ef_budget;
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

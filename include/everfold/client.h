@@ -16,14 +16,11 @@
  *
  * Link with libeverfold-client and libeverfold.
  */
-#ifndef EVERFOLD_CLIENT_H
-#define EVERFOLD_CLIENT_H
+#pragma once
 
 #include <everfold/everfold.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_client ef_client;
 
@@ -203,7 +200,4 @@ ef_status ef_client_token_ls(ef_client *client, ef_client_token_list *out, ef_er
 ef_status ef_client_token_revoke(ef_client *client, ef_str id, ef_str reason,
                                  ef_client_token_list *out, ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -4,14 +4,13 @@
  * All code reads the time from the ef_clock that the caller passed, so that a test controls it. All
  * times are microseconds: wall time since 1970 in UTC, monotonic time since an arbitrary moment.
  */
-#ifndef EVERFOLD_CLOCK_H
-#define EVERFOLD_CLOCK_H
+#pragma once
+
+#include <everfold/str.h>
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_clock {
     int64_t (*wall_us)(void *context); /* may jump; stored deadlines are compared with it */
@@ -31,7 +30,4 @@ const ef_clock *ef_clock_system(void);
 void ef_time_format(int64_t time_us, char out[EF_TIME_TEXT_MAX]);
 int ef_time_parse(const char *text, uint64_t length, int64_t *out_time_us);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

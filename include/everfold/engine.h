@@ -5,14 +5,11 @@
  * projection. ef_engine_work does a bounded amount of work and returns; the caller owns threads,
  * signals and sleep. All functions may be called from several threads.
  */
-#ifndef EVERFOLD_ENGINE_H
-#define EVERFOLD_ENGINE_H
+#pragma once
 
 #include <everfold/journal.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_engine ef_engine;
 
@@ -174,7 +171,4 @@ typedef struct ef_engine_counts {
 
 ef_status ef_engine_counts_read(ef_engine *engine, ef_engine_counts *out, ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -4,8 +4,7 @@
  * An event belongs to a tenant and a stream. `data` and `meta` are JSON. They are validated when
  * they are appended, and stored and returned byte for byte.
  */
-#ifndef EVERFOLD_EVENT_H
-#define EVERFOLD_EVENT_H
+#pragma once
 
 #include <everfold/status.h>
 #include <everfold/str.h>
@@ -14,9 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 /*
  * The seq that the stream must have just before an event is appended. Zero-initialised: any seq.
@@ -117,7 +114,4 @@ typedef struct ef_type {
     ef_str alias_of; /* the canonical type that reads return instead; "": not an alias */
 } ef_type;
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

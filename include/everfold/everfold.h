@@ -1,8 +1,7 @@
 /*
  * everfold.h - the public API: all headers except the optional ones (sqlite.h, client.h).
  */
-#ifndef EVERFOLD_EVERFOLD_H
-#define EVERFOLD_EVERFOLD_H
+#pragma once
 
 #include <everfold/clock.h>
 #include <everfold/engine.h>
@@ -26,5 +25,3 @@
 #include <everfold/version.h>
 #include <everfold/view.h>
 #include <everfold/worker.h>
-
-#endif

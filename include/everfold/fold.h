@@ -31,8 +31,7 @@
  * A call that fails changes nothing; return its status, and the event fails with its message. A
  * fold is valid only within the function that it was passed to.
  */
-#ifndef EVERFOLD_FOLD_H
-#define EVERFOLD_FOLD_H
+#pragma once
 
 #include <everfold/engine.h>
 #include <everfold/event.h>
@@ -42,9 +41,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_fold ef_fold;
 
@@ -121,7 +118,4 @@ ef_status ef_fold_unset(ef_fold *fold, const char *path, ef_error *err);
 /* Deletes the view. A later write creates a new one. */
 ef_status ef_fold_delete(ef_fold *fold, ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -5,15 +5,12 @@
  * event, and when it is up to date it is made active in one transaction (switch), and back in the
  * same way (rollback). A superseded generation is kept up to date until it is retired.
  */
-#ifndef EVERFOLD_GENERATION_H
-#define EVERFOLD_GENERATION_H
+#pragma once
 
 #include <everfold/projection.h>
 #include <everfold/run.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 /* Actor and reason are kept in the audit entry. */
 typedef struct ef_rebuild {
@@ -126,7 +123,4 @@ typedef struct ef_seed {
 ef_status ef_projection_seed(ef_engine *engine, const ef_seed *seed, ef_run_list *out,
                              ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -10,17 +10,14 @@
  * A handle must not be used in a child after fork(): open a new one there. Several processes may
  * open the same journal.
  */
-#ifndef EVERFOLD_JOURNAL_H
-#define EVERFOLD_JOURNAL_H
+#pragma once
 
 #include <everfold/clock.h>
 #include <everfold/event.h>
 #include <everfold/log.h>
 #include <everfold/status.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_journal ef_journal;
 
@@ -333,7 +330,4 @@ typedef struct ef_store_facts {
 
 ef_status ef_journal_facts(ef_journal *journal, ef_store_facts *out, ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

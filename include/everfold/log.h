@@ -5,16 +5,13 @@
  * level, a constant message ("checkpoint done"), and fields. ef_log_line formats a record as one
  * line, as text for people or JSON for machines, with control characters escaped.
  */
-#ifndef EVERFOLD_LOG_H
-#define EVERFOLD_LOG_H
+#pragma once
 
 #include <everfold/str.h>
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef enum ef_log_level { EF_LOG_DEBUG, EF_LOG_INFO, EF_LOG_WARN, EF_LOG_ERROR } ef_log_level;
 typedef enum ef_log_style { EF_LOG_TEXT, EF_LOG_JSON } ef_log_style;
@@ -47,7 +44,4 @@ typedef struct ef_log {
 uint64_t ef_log_line(ef_log_style style, int64_t time_us, ef_log_level level, const char *message,
                      const ef_log_field *fields, uint64_t field_count, char out[EF_LOG_LINE_MAX]);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

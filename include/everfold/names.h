@@ -1,14 +1,11 @@
 /*
  * names.h - the names of enum values, as in JSON, SQL and messages.
  */
-#ifndef EVERFOLD_NAMES_H
-#define EVERFOLD_NAMES_H
+#pragma once
 
 #include <everfold/str.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 /* An enum whose values have names. */
 typedef enum ef_names {
@@ -31,7 +28,4 @@ const char *ef_name_of(ef_names names, int value);
  * that is listed has, is not found. */
 int ef_name_find(ef_names names, ef_str name);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

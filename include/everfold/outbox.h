@@ -12,14 +12,11 @@
  *
  * `pending` and `processing` of queued rows are derived from the offset and the lease, not stored.
  */
-#ifndef EVERFOLD_OUTBOX_H
-#define EVERFOLD_OUTBOX_H
+#pragma once
 
 #include <everfold/journal.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 #define EF_LANE_APPLY "*" /* all stream-ordered projections */
 
@@ -240,7 +237,4 @@ ef_status ef_audit_ls(ef_journal *journal, const ef_audit_query *query, ef_audit
 /* Adds an audit entry of another kind than those above. Id and time are set by the journal. */
 ef_status ef_audit_add(ef_journal *journal, const ef_audit_entry *entry, ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

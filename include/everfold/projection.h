@@ -1,14 +1,11 @@
 /*
  * projection.h - fold programs: checking, explaining, testing and deploying them.
  */
-#ifndef EVERFOLD_PROJECTION_H
-#define EVERFOLD_PROJECTION_H
+#pragma once
 
 #include <everfold/engine.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_text {
     const char *ptr; /* NUL-terminated; NULL: none */
@@ -215,7 +212,4 @@ ef_status ef_projection_check(ef_engine *engine,
                               bool (*progress)(void *context, int64_t done, int64_t total),
                               void *context, ef_projection_check_result *out, ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

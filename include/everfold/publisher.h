@@ -9,15 +9,12 @@
  * A message is a CloudEvent 1.0 in JSON. Its id is the event's: a receiver drops duplicates by
  * tenant and id.
  */
-#ifndef EVERFOLD_PUBLISHER_H
-#define EVERFOLD_PUBLISHER_H
+#pragma once
 
 #include <everfold/engine.h>
 #include <everfold/outbox.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 #define EF_RETAIN_NONE INT64_C(-1)
 
@@ -102,7 +99,4 @@ typedef struct ef_publisher_health {
 /* Up to `max` of them, sorted by name; returns the total number. Never waits for a sink. */
 size_t ef_engine_publishers(ef_engine *engine, ef_publisher_health *out, size_t max);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

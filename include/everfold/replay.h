@@ -4,16 +4,13 @@
  * All of them use the same apply as workers: an event that a projection has is a duplicate and
  * changes nothing, and nothing is published.
  */
-#ifndef EVERFOLD_REPLAY_H
-#define EVERFOLD_REPLAY_H
+#pragma once
 
 #include <everfold/engine.h>
 #include <everfold/outbox.h>
 #include <everfold/run.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 /* Events and projections of a replay. Bounds are inclusive, except after_seq; 0 and "" are open. */
 typedef struct ef_replay {
@@ -100,7 +97,4 @@ ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_
 ef_status ef_projection_skip_dead(ef_engine *engine, const ef_outbox_bulk *bulk, int64_t *out_count,
                                   ef_row_list *out, ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

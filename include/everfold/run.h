@@ -7,14 +7,11 @@
  * run over all projections (projection "") excludes runs of single ones, and the other way round.
  * The driver of a run holds a lease on it; progress writes compare the token.
  */
-#ifndef EVERFOLD_RUN_H
-#define EVERFOLD_RUN_H
+#pragma once
 
 #include <everfold/journal.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef enum ef_run_mode { EF_RUN_REPLAY, EF_RUN_REBUILD, EF_RUN_VERIFY, EF_RUN_SEED } ef_run_mode;
 
@@ -90,7 +87,4 @@ typedef struct ef_run_options {
 ef_status ef_engine_run(struct ef_engine *engine, ef_str id, const ef_run_options *options,
                         ef_run_list *out, ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -10,14 +10,11 @@
  * that was appended without a row, a row out of order, a program that fails: all of it shows in the
  * report.
  */
-#ifndef EVERFOLD_SHADOW_H
-#define EVERFOLD_SHADOW_H
+#pragma once
 
 #include <everfold/engine.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_shadow ef_shadow;
 
@@ -46,7 +43,4 @@ typedef struct ef_shadow_result {
 ef_status ef_shadow_report(ef_shadow *shadow, ef_shadow_result *out, size_t max, size_t *out_count,
                            ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -15,14 +15,11 @@
  * ef_sqlite_commit, never open or close the file yourself while it is in use, and use an ef_sqlite
  * from one thread at a time.
  */
-#ifndef EVERFOLD_SQLITE_H
-#define EVERFOLD_SQLITE_H
+#pragma once
 
 #include <everfold/journal.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 /*
  * Disables SQLite's memory statistics (sqlite3_memory_used, heap limits) for the whole process.
@@ -52,7 +49,4 @@ ef_status ef_sqlite_append(ef_sqlite *everfold, const ef_new_event *events, size
 ef_status ef_sqlite_commit(ef_sqlite *everfold, ef_error *err);
 void ef_sqlite_rollback(ef_sqlite *everfold);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -5,15 +5,13 @@
  * (or NULL). One table generates the enum, the stable code for programs, the exit code of the
  * command line, the HTTP status and the message.
  */
-#ifndef EVERFOLD_STATUS_H
-#define EVERFOLD_STATUS_H
+#pragma once
 
-#include <stdbool.h>
+#include <everfold/str.h>
+
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 /* The next action of the caller. */
 typedef enum ef_next {
@@ -115,7 +113,4 @@ ef_status ef_fail(ef_error *err, ef_status status, const char *format, ...)
 ef_status ef_fail_numbers(ef_error *err, ef_status status, int64_t asked, int64_t found,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -1,16 +1,13 @@
 /*
  * store.h - URLs of stores: printing one, and creating a schema by hand.
  */
-#ifndef EVERFOLD_STORE_H
-#define EVERFOLD_STORE_H
+#pragma once
 
 #include <everfold/projection.h>
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 /* The URL for messages: "***" replaces a password, before the host or as a parameter. Cut at
  * `size`.
@@ -22,8 +19,4 @@ void ef_url_show(const char *url, char *out, size_t size);
 ef_status ef_stores_schema(const char *journal_url, const char *views_url, ef_text *out,
                            ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+EF_C_END

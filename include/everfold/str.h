@@ -4,16 +4,22 @@
  * An ef_str borrows its bytes, and is passed by value. It need not end with NUL and may hold any
  * byte. The empty string is {NULL, 0} or {"", 0}: both mean the same.
  */
-#ifndef EVERFOLD_STR_H
-#define EVERFOLD_STR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
+/* Around the declarations of each header. */
 #ifdef __cplusplus
-extern "C" {
+#define EF_C_BEGIN extern "C" {
+#define EF_C_END }
+#else
+#define EF_C_BEGIN
+#define EF_C_END
 #endif
+
+EF_C_BEGIN
 
 typedef struct ef_str {
     const char *ptr;
@@ -47,7 +53,4 @@ static inline bool ef_str_equal(ef_str a, ef_str b)
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

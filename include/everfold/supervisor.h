@@ -13,14 +13,11 @@
  *
  * A task is healthy if a recent step succeeded or found nothing to do.
  */
-#ifndef EVERFOLD_SUPERVISOR_H
-#define EVERFOLD_SUPERVISOR_H
+#pragma once
 
 #include <everfold/engine.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_supervisor ef_supervisor;
 
@@ -66,7 +63,4 @@ void ef_supervisor_wake(ef_supervisor *supervisor);
 /* Starts no new work, finishes batches in flight, and ends the threads. Accepts NULL. */
 void ef_supervisor_stop(ef_supervisor *supervisor);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

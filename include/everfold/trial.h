@@ -4,14 +4,11 @@
  * An operator checks with it what a failed event would do before it is requeued, and which failed
  * events a new program would handle.
  */
-#ifndef EVERFOLD_TRIAL_H
-#define EVERFOLD_TRIAL_H
+#pragma once
 
 #include <everfold/projection.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 /* A view that the event would change. */
 typedef struct ef_trial_view {
@@ -102,7 +99,4 @@ ef_status ef_projection_try_draft(ef_engine *engine, const ef_draft *draft,
                                   void *context, ef_draft_result *out, ef_text *out_report,
                                   ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -1,18 +1,14 @@
 /*
  * version.h - the version of Everfold.
  */
-#ifndef EVERFOLD_VERSION_H
-#define EVERFOLD_VERSION_H
+#pragma once
+
+#include <everfold/str.h>
 
 #define EF_VERSION "0.1.0" /* of the headers; meson.build reads it from here */
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 const char *ef_version(void); /* of the library */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -4,15 +4,12 @@
  * Every result has a position (as_of): it contains all events up to there that the projection
  * handles. A read sees one tenant only.
  */
-#ifndef EVERFOLD_VIEW_H
-#define EVERFOLD_VIEW_H
+#pragma once
 
 #include <everfold/budget.h>
 #include <everfold/projection.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 typedef struct ef_view {
     ef_str view_type; /* the projection */
@@ -190,7 +187,4 @@ typedef struct ef_view_change_list {
 ef_status ef_view_changes(ef_engine *engine, const ef_view_changes_query *query,
                           ef_view_place *place, ef_view_change_list *out, ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

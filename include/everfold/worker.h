@@ -1,14 +1,11 @@
 /*
  * worker.h - workers: their heartbeats, leases and partitions, and what they did per minute.
  */
-#ifndef EVERFOLD_WORKER_H
-#define EVERFOLD_WORKER_H
+#pragma once
 
 #include <everfold/journal.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+EF_C_BEGIN
 
 /* --- workers ---------------------------------------------------------------------------------- */
 
@@ -195,7 +192,4 @@ typedef struct ef_throughput_list {
 ef_status ef_throughput_ls(ef_journal *journal, int64_t from_us, ef_throughput_list *out,
                            ef_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+EF_C_END

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "../base/auto.h"
 #include "../base/buf.h"
 #include "../base/json.h"
 #include "../base/settings.h"
@@ -28,17 +29,7 @@
 #define CLI_URL_BYTES (PATH_MAX + 16)
 #define CLI_OUT_MAX (32 * 1024 * 1024) /* several times the largest event, escaped */
 
-/* What a local variable owns is released at the end of its block: EF__AUTO. */
-EF__AUTO_LIST(ef_batch)
-EF__AUTO_LIST(ef_failure_list)
-EF__AUTO_LIST(ef_lane_list)
-EF__AUTO_LIST(ef_projection_list)
-EF__AUTO_LIST(ef_publisher_list)
-EF__AUTO_LIST(ef_row_list)
-EF__AUTO_LIST(ef_scope_list)
-EF__AUTO_LIST(ef_text)
-EF__AUTO_LIST(ef_type_list)
-EF__AUTO_LIST(ef_view_list)
+EF__AUTO_LIST(ef_client_token_list)
 
 typedef struct cli cli;
 

@@ -15,13 +15,12 @@ static const cli_listing listing = {
 
 static ef_status list_entries(cli *c, ef_error *err)
 {
-    ef_audit_list entries = {0};
+    EF__AUTO(ef_audit_list) entries = {0};
     ef_audit_query query = {.limit = (size_t)cli_int(c, "limit")};
     ef_status st = cli_audit_ls(c, &query, &entries, err);
 
     if (st == EF_OK)
         cli_print_list(c, &listing, entries.items, entries.count);
-    EF_RELEASE(&entries);
     return st;
 }
 

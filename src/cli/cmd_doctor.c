@@ -387,12 +387,11 @@ static void check_views(diagnosis *d)
 /* Is a worker alive? If that cannot be read, another check reports it. */
 static bool has_worker(cli *c)
 {
-    ef_worker_list workers = {0};
+    EF__AUTO(ef_worker_list) workers = {0};
     bool found = cli_worker_ls(c, &workers, NULL) != EF_OK;
 
     for (size_t i = 0; i < workers.count; i++)
         found = found || workers.items[i].live;
-    EF_RELEASE(&workers);
     return found;
 }
 
@@ -401,7 +400,7 @@ static void format_pause(cli *c, ef_str name, char *out, size_t size)
 {
     ef_audit_query query = {.action = EF_STR("pause"), .lane = name, .limit = 1};
     char since[EF_TIME_TEXT_MAX];
-    ef_audit_list acts = {0};
+    EF__AUTO(ef_audit_list) acts = {0};
 
     out[0] = '\0';
     if (cli_audit_ls(c, &query, &acts, NULL) == EF_OK && acts.count) {
@@ -410,7 +409,6 @@ static void format_pause(cli *c, ef_str name, char *out, size_t size)
         (void)snprintf(out, size, " since %s by %.*s%s%.*s", since, EF_STR_ARG(act->actor),
                        act->reason.len ? ": " : "", EF_STR_ARG(act->reason));
     }
-    EF_RELEASE(&acts);
 }
 
 /* Reports one line per projection, whichever of its generations are paused. */
@@ -482,13 +480,12 @@ static void check_events_of(diagnosis *d, const ef_projection_list *list, size_t
 static void check_projections(diagnosis *d)
 {
     ef_error err = EF_ERROR_INIT;
-    ef_projection_list list = {0};
+    EF__AUTO(ef_projection_list) list = {0};
 
     if (cli_projection_ls(d->c, EF_STR(""), &list, &err) == EF_OK)
         check_events_of(d, &list, check_paused(d, &list));
     else
         report_error(d, "projections", NULL, &err);
-    EF_RELEASE(&list);
 }
 
 /* --- through a server ------------------------------------------------------------------------- */

@@ -128,7 +128,7 @@ static ef_status append_event(cli *c, ef_error *err)
 {
     ef_new_event event;
     ef_place place = {0};
-    ef__buf data = EF__BUF_INIT(EF_LIMIT_DATA_BYTES + 2 * 65536);
+    EF__AUTO(ef__buf) data = EF__BUF_INIT(EF_LIMIT_DATA_BYTES + 2 * 65536);
     ef_status st = read_event(c, &event, &data, err);
 
     if (st == EF_OK)
@@ -140,7 +140,6 @@ static ef_status append_event(cli *c, ef_error *err)
         else if (append_hint(st))
             cli_hint(c, "%s", append_hint(st));
     }
-    ef__buf_release(&data);
     return st;
 }
 
@@ -168,7 +167,7 @@ const cli_command cli_cmd_event_append = {
 
 static ef_status list_events(cli *c, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     cli_rows rows;
     int64_t from = cli_int(c, "from-seq"), limit = cli_int(c, "limit");
     int64_t left = limit == 0 ? INT64_MAX : limit;
@@ -189,7 +188,6 @@ static ef_status list_events(cli *c, ef_error *err)
             from = batch.events[batch.count - 1].seq + 1;
     } while (is_open && left > 0);
     cli_rows_end(c, &rows, st);
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -212,7 +210,7 @@ const cli_command cli_cmd_event_ls = {
 static ef_status print_log(cli *c, cli_rows *rows, ef_log_query *query, int64_t *left,
                            bool *is_open, bool *out_more, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st;
     bool more = false;
 
@@ -229,7 +227,6 @@ static ef_status print_log(cli *c, cli_rows *rows, ef_log_query *query, int64_t 
         query->after = reached;
     } while (*is_open && more && *left > 0 && !cli_stopped());
     *out_more = more && *left == 0;
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -311,14 +308,13 @@ const cli_command cli_cmd_event_log = {
 
 static ef_status show_event(cli *c, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = cli_read_id(c, cli_tenant(c), ef_str_from(c->arguments[0]), &batch, err);
 
     if (st == EF_OK && c->format == CLI_TABLE)
         cli_print_lines(c, &ef__shape_event, &batch.events[0], 12);
     else if (st == EF_OK)
         cli_print_object(c, &ef__shape_event, &batch.events[0]);
-    EF_RELEASE(&batch);
     return st;
 }
 

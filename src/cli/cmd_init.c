@@ -87,18 +87,17 @@ static ef_status write_file(const char *path, ef__buf *text, ef_error *err)
 
 static ef_status add_old_text(const char *path, ef__buf *out, ef_error *err)
 {
-    ef__buf old = EF__BUF_INIT(FILE_BYTES_MAX);
+    EF__AUTO(ef__buf) old = EF__BUF_INIT(FILE_BYTES_MAX);
     ef_status st = access(path, F_OK) == 0 ? cli_file_read(path, &old, err) : EF_OK;
 
     if (st == EF_OK && old.len > 0)
         ef__buf_add(out, old.ptr, old.len);
-    ef__buf_release(&old);
     return st;
 }
 
 static ef_status update_settings_file(cli *c, const char *path, ef__settings *file, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(FILE_BYTES_MAX + 64 * 1024);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(FILE_BYTES_MAX + 64 * 1024);
     ef_status st = access(path, F_OK) == 0 ? ef__settings_load_file(file, path, err) : EF_OK;
 
     if (st == EF_OK) {
@@ -112,7 +111,6 @@ static ef_status update_settings_file(cli *c, const char *path, ef__settings *fi
         if (st == EF_OK)
             st = write_file(path, &text, err);
     }
-    ef__buf_release(&text);
     return st;
 }
 
@@ -160,7 +158,7 @@ static void write_answer(cli *c, const ef_store_facts *facts, bool made)
 /* Prints the SQL of the schema, for operators who create it themselves. */
 static ef_status print_schema(cli *c, ef_error *err)
 {
-    ef_text text = {0};
+    EF__AUTO(ef_text) text = {0};
     ef_status st = ef_stores_schema(c->journal_url, c->views_url, &text, err);
 
     if (st == EF_OK && text.len == 0)
@@ -169,7 +167,6 @@ static ef_status print_schema(cli *c, ef_error *err)
                      c->journal_shown, c->views_shown);
     if (st == EF_OK)
         ef__buf_add(&c->out, text.ptr, text.len);
-    EF_RELEASE(&text);
     return st;
 }
 

@@ -211,7 +211,7 @@ static ef_status write_rows(cli *c, ef__json_writer *w, const ef_outbox_summary 
                             ef_outbox_query *query, int64_t limit, char next[EF_CURSOR_MAX],
                             ef_error *err)
 {
-    ef_row_list rows = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_status st;
     bool go_on = true, begun = false;
 
@@ -232,7 +232,6 @@ static ef_status write_rows(cli *c, ef__json_writer *w, const ef_outbox_summary 
         memcpy(next, rows.next, EF_CURSOR_MAX);
         query->after = ef_str_from(next);
     } while (st == EF_OK && go_on && limit > 0 && next[0] != '\0');
-    EF_RELEASE(&rows);
     return st;
 }
 
@@ -280,7 +279,7 @@ static void print_groups(cli *c, const report *r, const ef_row_groups *groups)
 /* Counts rows by lane and error: dead rows, or those of --status. */
 static ef_status report_groups(cli *c, report *r, ef_error *err)
 {
-    ef_row_groups groups = {0};
+    EF__AUTO(ef_row_groups) groups = {0};
     ef_status st;
 
     if (!r->query.status && !r->query.blocked_only) {
@@ -290,7 +289,6 @@ static ef_status report_groups(cli *c, report *r, ef_error *err)
     st = cli_outbox_group(c, &r->query, &groups, err);
     if (st == EF_OK)
         print_groups(c, r, &groups);
-    EF_RELEASE(&groups);
     return st;
 }
 
@@ -349,7 +347,7 @@ const cli_command cli_cmd_outbox_report = {
 
 static ef_status requeue_row(cli *c, ef_error *err)
 {
-    ef_row_list rows = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_outbox_action action;
     ef_status st = open_action(c, CLI_JOURNAL, &action, err);
 
@@ -357,13 +355,12 @@ static ef_status requeue_row(cli *c, ef_error *err)
         st = cli_outbox_requeue(c, &action, &rows, err);
     if (st == EF_OK)
         print_acted(c, "outbox-requeue", "requeued", (int64_t)rows.count, &rows);
-    EF_RELEASE(&rows);
     return st;
 }
 
 static ef_status skip_row(cli *c, ef_error *err)
 {
-    ef_row_list rows = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_outbox_action action;
     ef_status st;
 
@@ -376,13 +373,12 @@ static ef_status skip_row(cli *c, ef_error *err)
         st = cli_outbox_skip(c, &action, &rows, err);
     if (st == EF_OK)
         print_acted(c, "outbox-skip", "skipped", (int64_t)rows.count, &rows);
-    EF_RELEASE(&rows);
     return st;
 }
 
 static ef_status replay_row(cli *c, ef_error *err)
 {
-    ef_row_list rows = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_outbox_action action;
     ef_status st = open_action(c, CLI_ENGINE, &action, err);
 
@@ -391,7 +387,6 @@ static ef_status replay_row(cli *c, ef_error *err)
     if (st == EF_OK)
         print_acted(c, "outbox-replay", "left", (int64_t)rows.count, &rows);
     c->exit_code = rows.count > 0 ? 1 : 0;
-    EF_RELEASE(&rows);
     return st;
 }
 
@@ -443,14 +438,13 @@ const cli_command cli_cmd_outbox_replay = {
 
 static ef_status requeue_dead(cli *c, ef_error *err)
 {
-    ef_row_list rows = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_outbox_bulk bulk = read_bulk(c);
     int64_t count = 0;
     ef_status st = cli_outbox_requeue_dead(c, &bulk, &count, &rows, err);
 
     if (st == EF_OK)
         print_bulk(c, "outbox-requeue-dead", "requeued", &bulk, count, &rows);
-    EF_RELEASE(&rows);
     return st;
 }
 
@@ -468,7 +462,7 @@ static ef_status check_skip_dead(cli *c, ef_error *err)
 
 static ef_status skip_dead(cli *c, ef_error *err)
 {
-    ef_row_list rows = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_outbox_bulk bulk = read_bulk(c);
     int64_t count = 0;
     ef_status st = cli_need(c, bulk.dry_run ? CLI_ENGINE_READ : CLI_ENGINE, err);
@@ -477,7 +471,6 @@ static ef_status skip_dead(cli *c, ef_error *err)
         st = cli_outbox_skip_dead(c, &bulk, &count, &rows, err);
     if (st == EF_OK)
         print_bulk(c, "outbox-skip-dead", "skipped", &bulk, count, &rows);
-    EF_RELEASE(&rows);
     return st;
 }
 

@@ -93,23 +93,21 @@ const char *cli_projection_hint(ef_status status)
 
 ef_status cli_show_projection(cli *c, ef_str name, ef_error *err)
 {
-    ef_projection_list list = {0};
+    EF__AUTO(ef_projection_list) list = {0};
     ef_status st = cli_projection_ls(c, name, &list, err);
 
     if (st == EF_OK)
         cli_print_item(c, &cli_projection_listing, &list.items[0]);
-    EF_RELEASE(&list);
     return st;
 }
 
 static ef_status list_projections(cli *c, ef_error *err)
 {
-    ef_projection_list found = {0};
+    EF__AUTO(ef_projection_list) found = {0};
     ef_status st = cli_projection_ls(c, EF_STR(""), &found, err);
 
     if (st == EF_OK)
         cli_print_list(c, &cli_projection_listing, found.items, found.count);
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -127,7 +125,7 @@ const cli_command cli_cmd_projection_ls = {
 /* Prints the latest open failures only. */
 static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
 {
-    ef_failure_list list = {0};
+    EF__AUTO(ef_failure_list) list = {0};
     ef_status st = EF_OK;
 
     cli_line_int(c, WIDTH, "failures", p->failures);
@@ -138,7 +136,6 @@ static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
         show_failure(c, &list.items[i], "            ");
     if (st == EF_OK && (size_t)p->failures > list.count)
         cli_line(c, 0, "            all of them: everfold projection failures ", p->name);
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -146,7 +143,7 @@ static ef_status add_failures(cli *c, const ef_projection *p, ef_error *err)
 static ef_status add_scopes(cli *c, const ef_projection *p, ef_error *err)
 {
     static const char INDENT[] = "            ";
-    ef_scope_list one = {0};
+    EF__AUTO(ef_scope_list) one = {0};
     ef_status st = EF_OK;
 
     if (cli_tenant_given(c))
@@ -157,7 +154,6 @@ static ef_status add_scopes(cli *c, const ef_projection *p, ef_error *err)
         cli_show_scope(c, &one.items[0], INDENT);
     for (size_t i = 0; st == EF_OK && one.count == 0 && i < p->scope_count; i++)
         cli_show_scope(c, &p->scopes[i], INDENT);
-    EF_RELEASE(&one);
     return st;
 }
 
@@ -198,7 +194,7 @@ static ef_status write_lines(cli *c, const ef_projection *p, ef_error *err)
 static ef_status write_json(cli *c, const ef_projection *p, ef_error *err)
 {
     ef_projection shown = *p;
-    ef_scope_list one = {0};
+    EF__AUTO(ef_scope_list) one = {0};
     ef_status st = EF_OK;
 
     if (cli_tenant_given(c)) {
@@ -208,19 +204,17 @@ static ef_status write_json(cli *c, const ef_projection *p, ef_error *err)
     }
     if (st == EF_OK)
         cli_print_item(c, &cli_projection_listing, &shown);
-    EF_RELEASE(&one);
     return st;
 }
 
 static ef_status show_projection(cli *c, ef_error *err)
 {
-    ef_projection_list found = {0};
+    EF__AUTO(ef_projection_list) found = {0};
     ef_status st = cli_projection_ls(c, ef_str_from(c->arguments[0]), &found, err);
 
     if (st == EF_OK)
         st = c->format == CLI_TABLE ? write_lines(c, &found.items[0], err)
                                     : write_json(c, &found.items[0], err);
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -265,7 +259,7 @@ static void print_text(cli *c, const ef_failure_list *found)
 
 static ef_status list_failures(cli *c, ef_error *err)
 {
-    ef_failure_list found = {0};
+    EF__AUTO(ef_failure_list) found = {0};
     ef_str name = ef_str_from(c->arguments[0]);
     ef_failure_query query = {
         .projection = name, .resolved = cli_has(c, "all"), .limit = (size_t)cli_int(c, "limit")};
@@ -275,7 +269,6 @@ static ef_status list_failures(cli *c, ef_error *err)
         print_text(c, &found);
     else if (st == EF_OK)
         print_failures(c, name, &found);
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -350,7 +343,7 @@ const cli_command cli_cmd_projection_resume = {
 static ef_status report_timeout(cli *c, ef_str name, int64_t reached, int64_t position,
                                 ef_error *err)
 {
-    ef_projection_list found = {0};
+    EF__AUTO(ef_projection_list) found = {0};
     ef_status st = cli_projection_ls(c, name, &found, err);
     const ef_projection *p = found.items;
 
@@ -365,7 +358,6 @@ static ef_status report_timeout(cli *c, ef_str name, int64_t reached, int64_t po
                              "projection \"%.*s\" (%.*s) has reached position %" PRId64
                              ", not %" PRId64,
                              EF_STR_ARG(p->name), EF_STR_ARG(p->state), reached, position);
-    EF_RELEASE(&found);
     return st;
 }
 

@@ -18,13 +18,12 @@ typedef struct showing {
 
 static void add_value(cli *c, const ef__json *value)
 {
-    ef__buf text = EF__BUF_INIT(CLI_OUT_MAX);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(CLI_OUT_MAX);
 
     if (value && ef__json_canonical(value, &text))
         cli_escape(&c->out, ef__buf_str(&text));
     else
         ef__buf_add_text(&c->out, "nothing");
-    ef__buf_release(&text);
 }
 
 static void print_place(void *context, ef_str path, const ef__json *left, const ef__json *right)
@@ -138,7 +137,7 @@ static void warn_missing_events(cli *c, const ef_projection *p)
 
 static void warn_sides(cli *c, const ef_generation_choice routes[2])
 {
-    ef_projection_list list = {0};
+    EF__AUTO(ef_projection_list) list = {0};
     ef_error ignored = EF_ERROR_INIT;
 
     if (cli_projection_ls(c, routes[0].projection, &list, &ignored) != EF_OK)
@@ -150,7 +149,6 @@ static void warn_sides(cli *c, const ef_generation_choice routes[2])
                 warn_missing_events(c, &list.items[i]);
                 break;
             }
-    EF_RELEASE(&list);
 }
 
 static const char *diff_hint(ef_status status)
@@ -247,7 +245,7 @@ static ef_status report_verification(cli *c, const ef_run *run, ef_error *err)
 
 static ef_status verify_projection(cli *c, ef_error *err)
 {
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_rebuild verify = {.projection = ef_str_from(c->arguments[0]),
                          .verify = true,
                          .actor = cli_actor(c),
@@ -258,7 +256,6 @@ static ef_status verify_projection(cli *c, ef_error *err)
         st = cli_run_drive(c, &runs, err);
     if (st == EF_OK && c->exit_code == 0)
         st = report_verification(c, &runs.items[0], err);
-    EF_RELEASE(&runs);
     return st;
 }
 
@@ -338,7 +335,7 @@ static ef_status check_rebuild(cli *c, ef_error *err)
 
 static ef_status rebuild_projection(cli *c, ef_error *err)
 {
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_rebuild rebuild = {.projection = ef_str_from(c->arguments[0]),
                           .in_place = cli_has(c, "in-place"),
                           .no_switch = cli_has(c, "no-switch"),
@@ -349,7 +346,6 @@ static ef_status rebuild_projection(cli *c, ef_error *err)
 
     if (st == EF_OK)
         st = finish_rebuild(c, &runs, err);
-    EF_RELEASE(&runs);
     return st;
 }
 

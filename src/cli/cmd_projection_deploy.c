@@ -248,7 +248,7 @@ static ef_status catch_up(cli *c, ef_error *err)
 static ef_status deploy_program(cli *c, const char *path, ef_str text, ef_projection_list *deployed,
                                 ef_error *err)
 {
-    ef_text report = {0};
+    EF__AUTO(ef_text) report = {0};
     ef_status st = cli_projection_deploy(c,
                                          &(ef_deploy){.file_name = path,
                                                       .text = text,
@@ -270,14 +270,13 @@ static ef_status deploy_program(cli *c, const char *path, ef_str text, ef_projec
         cli_lines_say((ef_str){report.ptr, report.len});
     if (st == EF_CONFLICT && !cli_has(c, "in-place"))
         cli_hint(c, "after that, run: everfold projection deploy %s", path);
-    EF_RELEASE(&report);
     return st;
 }
 
 /* Deploys a file and prints the projection; one of several as an item of `list`. */
 static ef_status deploy_file(cli *c, const char *path, ef__buf *text, cli_list *list, ef_error *err)
 {
-    ef_projection_list deployed = {0};
+    EF__AUTO(ef_projection_list) deployed = {0};
     ef_status st = cli_file_read(path, text, err);
 
     if (st == EF_OK)
@@ -289,15 +288,13 @@ static ef_status deploy_file(cli *c, const char *path, ef__buf *text, cli_list *
         (void)cli_list_item(c, list, &cli_projection_listing, p);
     else if (p)
         cli_print_item(c, &cli_projection_listing, p);
-    EF_RELEASE(&deployed);
     return st;
 }
 
 static ef_status check_deploy(cli *c, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
     const char *word = cli_value(c, "on-error");
-    ef_status st;
 
     if (word && strcmp(word, "skip") != 0 && strcmp(word, "stop") != 0)
         return cli_refuse(c, err, "--on-error is '%s': must be stop or skip", word);
@@ -305,22 +302,19 @@ static ef_status check_deploy(cli *c, ef_error *err)
         return cli_refuse(c, err, "--reason needs --on-error or --switch");
     if (cli_has(c, "switch") && (cli_has(c, "in-place") || c->argument_count > 1))
         return cli_refuse(c, err, "--switch takes one FILE and cannot be combined with --in-place");
-    st = check_all(c, &text);
-    ef__buf_release(&text);
-    return st;
+    return check_all(c, &text);
 }
 
 static ef_status deploy_all(cli *c, ef_error *err)
 {
     cli_list list = {.lines = c->format == CLI_NDJSON};
-    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < c->argument_count; i++)
         st = deploy_file(c, c->arguments[i], &text, &list, err);
     if (c->format != CLI_TABLE && c->argument_count > 1 && list.count > 0)
         cli_list_end(c, &list);
-    ef__buf_release(&text);
     return st;
 }
 
@@ -451,7 +445,7 @@ static ef_status try_program(cli *c, ef_str text, ef_error *err)
 
 static ef_status try_file(cli *c, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(CLI_PROGRAM_BYTES);
     bool shown = false;
     ef_status st = cli_program_check(c->arguments[0], &text, &shown, err);
 
@@ -460,7 +454,6 @@ static ef_status try_file(cli *c, ef_error *err)
         st = cli_need(c, CLI_ENGINE_READ, err);
     if (st == EF_OK)
         st = try_program(c, ef__buf_str(&text), err);
-    ef__buf_release(&text);
     return st;
 }
 

@@ -93,7 +93,7 @@ static ef_status print_publishers(cli *c, const ef_publisher_list *publishers, e
 
 static ef_status print_publisher(cli *c, ef_str name, ef_error *err)
 {
-    ef_publisher_list list = {0};
+    EF__AUTO(ef_publisher_list) list = {0};
     backlog one = {0};
     ef_status st = cli_publisher_ls(c, &name, &list, err);
 
@@ -101,7 +101,6 @@ static ef_status print_publisher(cli *c, ef_str name, ef_error *err)
         st = read_backlog(c, &list.items[0], &one, err);
     if (st == EF_OK)
         cli_print_item(c, &listing, &one);
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -208,7 +207,7 @@ static ef_status check_name_is_new(cli *c, ef_str name, ef_error *err)
 /* Only types with --publish yes are published, which is easily forgotten. */
 static void warn_if_no_type_is_published(cli *c)
 {
-    ef_type_list types = {0};
+    EF__AUTO(ef_type_list) types = {0};
     size_t published = 0;
 
     if (cli_type_ls(c, NULL, &types, NULL) != EF_OK)
@@ -217,7 +216,6 @@ static void warn_if_no_type_is_published(cli *c)
         published += types.items[i].publish;
     if (published == 0)
         cli_say(c, "no event type is published yet; run: everfold type set TYPE --publish yes");
-    EF_RELEASE(&types);
 }
 
 static ef_status add_publisher(cli *c, ef_error *err)
@@ -280,7 +278,7 @@ const cli_command cli_cmd_publisher_add = {
 
 static ef_status list_publishers(cli *c, ef_error *err)
 {
-    ef_publisher_list list = {0};
+    EF__AUTO(ef_publisher_list) list = {0};
     ef_store_facts facts = {0};
     ef_status st = cli_publisher_ls(c, NULL, &list, err);
 
@@ -290,7 +288,6 @@ static ef_status list_publishers(cli *c, ef_error *err)
         facts.copied_us > 0)
         cli_say(
             c, "this journal is a copy: its publishers send nothing until: everfold journal adopt");
-    EF_RELEASE(&list);
     return st;
 }
 

@@ -132,7 +132,7 @@ static ef_status finish_replay(cli *c, ef_run_list *runs, ef_error *err)
 
 static ef_status replay_now(cli *c, const ef_replay *replay, ef_error *err)
 {
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_status st = cli_need(c, CLI_ENGINE, err);
 
     if (st != EF_OK)
@@ -140,7 +140,6 @@ static ef_status replay_now(cli *c, const ef_replay *replay, ef_error *err)
     st = cli_replay_request(c, replay, &runs, err);
     if (st == EF_OK)
         st = finish_replay(c, &runs, err);
-    EF_RELEASE(&runs);
     return st;
 }
 
@@ -234,7 +233,7 @@ static int64_t count_missing(const ef_gap_list *gaps)
 
 static ef_status repair_gaps(cli *c, ef_error *err)
 {
-    ef_gap_list gaps = {0};
+    EF__AUTO(ef_gap_list) gaps = {0};
     ef_status st = cli_gap_ls(c, true, cli_reason(c), &gaps, err);
     int64_t missing = count_missing(&gaps);
 
@@ -247,20 +246,18 @@ static ef_status repair_gaps(cli *c, ef_error *err)
                  missing, missing == 1 ? " is" : "s are");
         c->exit_code = 1;
     }
-    EF_RELEASE(&gaps);
     return st;
 }
 
 static ef_status detect_gaps(cli *c, ef_error *err)
 {
-    ef_gap_list gaps = {0};
+    EF__AUTO(ef_gap_list) gaps = {0};
     ef_status st = cli_gap_ls(c, false, (ef_str){0}, &gaps, err);
 
     if (st == EF_OK)
         print_gaps(c, "gap-detect", &gaps);
     if (st == EF_OK && gaps.count)
         cli_say(c, "repair them: everfold gaps repair");
-    EF_RELEASE(&gaps);
     return st;
 }
 

@@ -170,12 +170,11 @@ ef_status cli_run_drive(cli *c, ef_run_list *list, ef_error *err)
 static ef_status list_runs(cli *c, ef_error *err)
 {
     ef_run_query query = {.open_only = cli_has(c, "open"), .limit = (size_t)cli_int(c, "limit")};
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_status st = cli_run_ls(c, &query, &runs, err);
 
     if (st == EF_OK)
         cli_print_list(c, &listing, runs.items, runs.count);
-    EF_RELEASE(&runs);
     return st;
 }
 
@@ -197,26 +196,24 @@ static const char *run_hint(ef_status status)
 static ef_status show_run(cli *c, ef_error *err)
 {
     ef_str id = ef_str_from(c->arguments[0]);
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_status st = cli_run_ls(c, &(ef_run_query){.id = &id}, &runs, err);
 
     if (st == EF_OK)
         cli_print_run(c, &runs.items[0]);
-    EF_RELEASE(&runs);
     return st;
 }
 
 static ef_status watch_run(cli *c, ef_error *err)
 {
     ef_str id = ef_str_from(c->arguments[0]);
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_status st = cli_run_ls(c, &(ef_run_query){.id = &id}, &runs, err);
 
     if (st == EF_OK) {
         st = follow_run(c, &runs, false, err);
         cli_print_run(c, &runs.items[0]);
     }
-    EF_RELEASE(&runs);
     return st;
 }
 
@@ -254,7 +251,7 @@ static bool run_few_steps(void *context, const ef_run *run, bool idle)
 
 static ef_status cancel_run(cli *c, ef_error *err)
 {
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_str id = ef_str_from(c->arguments[0]);
     int left = 3;
     ef_status st = cli_run_cancel(c, id, cli_reason(c), err);
@@ -266,7 +263,6 @@ static ef_status cancel_run(cli *c, ef_error *err)
         st = cli_note(c, "cancel", runs.items[0].projection, err);
     if (st == EF_OK)
         cli_print_run(c, &runs.items[0]);
-    EF_RELEASE(&runs);
     return st;
 }
 

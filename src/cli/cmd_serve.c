@@ -179,9 +179,9 @@ static ef_status start_workers(serving *s, ef_error *err)
 
 static ef_status deploy_file(cli *c, const char *path, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(1 << 20);
-    ef_projection_list deployed = {0};
-    ef_text report = {0};
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(1 << 20);
+    EF__AUTO(ef_projection_list) deployed = {0};
+    EF__AUTO(ef_text) report = {0};
     ef_status st = cli_file_read(path, &text, err);
 
     if (st == EF_OK)
@@ -197,9 +197,6 @@ static ef_status deploy_file(cli *c, const char *path, ef_error *err)
         cli_warn(c, "%.*s", (int)report.len, report.ptr);
     else if (st != EF_OK && report.len > 0)
         cli_lines_say((ef_str){report.ptr, report.len});
-    EF_RELEASE(&deployed);
-    EF_RELEASE(&report);
-    ef__buf_release(&text);
     return st;
 }
 
@@ -358,7 +355,7 @@ static void feed_watchdog(serving *s)
 
 static void notify_status(serving *s)
 {
-    ef_projection_list list = {0};
+    EF__AUTO(ef_projection_list) list = {0};
     int64_t lag = 0;
 
     if (!is_notify_wanted() || cli_mono_us() - s->status_us < STATUS_MS * 1000ll)
@@ -370,7 +367,6 @@ static void notify_status(serving *s)
         notify_manager("STATUS=serves at %s; %zu projections, maximum lag %lld events",
                        ef__server_url(s->server), list.count, (long long)lag);
     }
-    EF_RELEASE(&list);
 }
 
 /* --- reload ----------------------------------------------------------------------------------- */

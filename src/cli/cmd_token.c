@@ -38,7 +38,7 @@ static ef_status copy_token(const ef_client_token *remote, ef__api_token *out, e
 static ef_status request_create(cli *c, ef__api_token *token, int64_t expires_ms,
                                 char text[EF__TOKEN_TEXT_MAX], ef_error *err)
 {
-    ef_client_token_list made = {0};
+    EF__AUTO(ef_client_token_list) made = {0};
     char scopes[EF__SCOPES_TEXT_MAX];
     ef_status st;
 
@@ -53,13 +53,12 @@ static ef_status request_create(cli *c, ef__api_token *token, int64_t expires_ms
         st = copy_token(&made.items[0], token, err);
     if (st == EF_OK)
         (void)snprintf(text, EF__TOKEN_TEXT_MAX, "%.*s", EF_STR_ARG(made.items[0].text));
-    EF_RELEASE(&made);
     return st;
 }
 
 static ef_status request_ls(cli *c, ef__token_list *out, ef_error *err)
 {
-    ef_client_token_list remote = {0};
+    EF__AUTO(ef_client_token_list) remote = {0};
     ef_status st = ef_client_token_ls(c->client, &remote, err);
 
     for (size_t i = 0; st == EF_OK && i < remote.count; i++) {
@@ -68,18 +67,16 @@ static ef_status request_ls(cli *c, ef__token_list *out, ef_error *err)
         if (st == EF_OK)
             st = ef__token_list_add(out, &token, err);
     }
-    EF_RELEASE(&remote);
     return st;
 }
 
 static ef_status request_revoke(cli *c, ef_str id, ef__api_token *out, ef_error *err)
 {
-    ef_client_token_list one = {0};
+    EF__AUTO(ef_client_token_list) one = {0};
     ef_status st = ef_client_token_revoke(c->client, id, cli_reason(c), &one, err);
 
     if (st == EF_OK)
         st = copy_token(&one.items[0], out, err);
-    EF_RELEASE(&one);
     return st;
 }
 

@@ -12,12 +12,11 @@ static const cli_listing listing = {
 
 static ef_status list_types(cli *c, ef_error *err)
 {
-    ef_type_list types = {0};
+    EF__AUTO(ef_type_list) types = {0};
     ef_status st = cli_type_ls(c, NULL, &types, err);
 
     if (st == EF_OK)
         cli_print_list(c, &listing, types.items, types.count);
-    EF_RELEASE(&types);
     return st;
 }
 
@@ -112,7 +111,7 @@ static ef_status set_matching(cli *c, ef_str pattern, ef_error *err)
 
 static ef_status set_type(cli *c, ef_error *err)
 {
-    ef_type_list types = {0};
+    EF__AUTO(ef_type_list) types = {0};
     ef_type type = {.name = ef_str_from(c->arguments[0])};
     ef_status st = change_type(c, &type, err); /* usage errors come before the stores are opened */
 
@@ -131,7 +130,6 @@ static ef_status set_type(cli *c, ef_error *err)
         st = cli_type_set(c, &type, err);
     if (st == EF_OK)
         cli_print_item(c, &listing, &type);
-    EF_RELEASE(&types);
     return st;
 }
 

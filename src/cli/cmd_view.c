@@ -71,13 +71,12 @@ const char *cli_view_hint(ef_status status)
 static ef_status get_view(cli *c, ef_error *err)
 {
     ef_freshness freshness = read_freshness(c);
-    ef_view_list found = {0};
+    EF__AUTO(ef_view_list) found = {0};
     ef_status st = cli_view_get(c, ef_str_from(c->arguments[0]), cli_tenant(c),
                                 ef_str_from(c->arguments[1]), &freshness, &found, err);
 
     if (st == EF_OK)
         print_view(c, &found.items[0], found.as_of, freshness.current ? found.blocked_streams : -1);
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -88,13 +87,12 @@ static ef_status check_position(cli *c, ef_error *err)
 
 static ef_status get_view_at(cli *c, ef_error *err)
 {
-    ef_view_list found = {0};
+    EF__AUTO(ef_view_list) found = {0};
     ef_status st = cli_view_at(c, ef_str_from(c->arguments[0]), cli_tenant(c),
                                ef_str_from(c->arguments[1]), cli_int(c, "position"), &found, err);
 
     if (st == EF_OK)
         print_view(c, &found.items[0], found.as_of, -1);
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -147,7 +145,7 @@ static ef_view_query read_query(const cli *c)
 static ef_status version_of(cli *c, const ef_view_query *query, const ef_view_list *found,
                             int32_t *out, ef_error *err)
 {
-    ef_projection_list projections = {0};
+    EF__AUTO(ef_projection_list) projections = {0};
 
     if (found->count > 0) {
         *out = found->items[0].version;
@@ -156,7 +154,6 @@ static ef_status version_of(cli *c, const ef_view_query *query, const ef_view_li
     ef_status st = cli_projection_ls(c, query->projection, &projections, err);
     if (st == EF_OK)
         *out = projections.items[0].version;
-    EF_RELEASE(&projections);
     return st;
 }
 
@@ -311,7 +308,7 @@ const cli_command cli_cmd_view_export = {
 
 static ef_status explain_view(cli *c, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     int64_t limit = cli_int(c, "limit");
     ef_status st = cli_view_explain(c, ef_str_from(c->arguments[0]), cli_tenant(c),
                                     ef_str_from(c->arguments[1]), (size_t)limit, &batch, err);
@@ -321,7 +318,6 @@ static ef_status explain_view(cli *c, ef_error *err)
         if (batch.more)
             cli_say(c, "more than %" PRId64 " events; list them with --limit N", limit);
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -404,7 +400,7 @@ static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_
 
 static ef_status seed_generation(cli *c, seed_file *s, ef_error *err)
 {
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_verdict v;
     ef_status st = cli_projection_seed(c,
                                        &(ef_seed){.projection = ef_str_from(c->arguments[0]),
@@ -422,7 +418,6 @@ static ef_status seed_generation(cli *c, seed_file *s, ef_error *err)
     if (st == EF_OK && ef_run_verdict(&runs.items[0], &v, NULL) == EF_OK)
         cli_say(c, "when it has caught up: everfold projection switch %s --generation %d",
                 c->arguments[0], (int)v.built);
-    EF_RELEASE(&runs);
     return st;
 }
 

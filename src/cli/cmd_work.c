@@ -77,7 +77,7 @@ static bool backlog_is_open(const ef_backlog *left)
  * is left, 5 if other workers hold the rest, 6 if events failed or are blocked. */
 static int backlog_report(cli *c, const ef_backlog *left, bool silent)
 {
-    ef__buf text = EF__BUF_INIT(4096);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(4096);
 
     for (size_t i = 0; i < sizeof left_kinds / sizeof *left_kinds; i++) {
         int64_t count = left_count(left, &left_kinds[i]);
@@ -93,7 +93,6 @@ static int backlog_report(cli *c, const ef_backlog *left, bool silent)
     if (c->format != CLI_TABLE && !silent)
         write_counts(c, left);
     cli_warn(c, "everfold: not everything is applied: %.*s", (int)text.len, text.ptr);
-    ef__buf_release(&text);
     return backlog_is_open(left) ? EXIT_TIMED_OUT : EXIT_UNHEALTHY;
 }
 

@@ -66,7 +66,7 @@ static const cli_listing worker_listing = {
 
 static ef_status list_workers(cli *c, ef_error *err)
 {
-    ef_worker_list workers = {0};
+    EF__AUTO(ef_worker_list) workers = {0};
     ef_store_facts facts = {0};
     ef_status st = cli_facts(c, &facts, err);
 
@@ -82,7 +82,6 @@ static ef_status list_workers(cli *c, ef_error *err)
         cli_print_list(c, &worker_listing, members, workers.count);
     free(targets);
     free(members);
-    EF_RELEASE(&workers);
     return st;
 }
 
@@ -136,12 +135,11 @@ static ef_status check_kind(cli *c, ef_error *err)
 
 static ef_status list_leases(cli *c, ef_error *err)
 {
-    ef_lease_list leases = {0};
+    EF__AUTO(ef_lease_list) leases = {0};
     ef_status st = cli_lease_ls(c, read_kind(c), &leases, err);
 
     if (st == EF_OK)
         cli_print_list(c, &lease_listing, leases.items, leases.count);
-    EF_RELEASE(&leases);
     return st;
 }
 
@@ -170,12 +168,11 @@ static const cli_listing partition_listing = {
 
 static ef_status list_partitions(cli *c, ef_error *err)
 {
-    ef_partition_list partitions = {0};
+    EF__AUTO(ef_partition_list) partitions = {0};
     ef_status st = cli_partition_ls(c, &partitions, err);
 
     if (st == EF_OK)
         cli_print_list(c, &partition_listing, partitions.items, partitions.count);
-    EF_RELEASE(&partitions);
     return st;
 }
 

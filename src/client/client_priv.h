@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "../base/arena.h"
+#include "../base/auto.h"
 #include "../base/buf.h"
 #include "../shape/operation.h"
 
@@ -14,9 +14,6 @@
 #define EF__CALL_RESPONSE_MAX (65 << 20) /* larger than any response of a server */
 #define EF__CALL_SOCKET_MAX 108          /* path of a Unix socket, with its NUL */
 #define EF__CALL_LONG_MS 600000 /* timeout of calls that read the whole journal or all views */
-
-EF__AUTO_LIST(ef_batch)
-EF__AUTO_LIST(ef_view_list)
 
 typedef struct ef__client_call {
     const char *method;

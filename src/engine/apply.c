@@ -83,7 +83,7 @@ bool ef__types_has(const ef_type_list *types, ef_str name)
 /* For each event: is its type one that is not folded? */
 static ef_status read_intents(ef_engine *engine, ef__apply *apply, bool **out, ef_error *err)
 {
-    ef_type_list types = {0};
+    EF__AUTO(ef_type_list) types = {0};
     ef_status st = ef__types_not_folded(engine->journal, &types, err);
 
     *out = ef__arena_zalloc(&apply->arena, apply->event_count + 1, sizeof **out);
@@ -91,7 +91,6 @@ static ef_status read_intents(ef_engine *engine, ef__apply *apply, bool **out, e
         st = ef__apply_no_memory(err);
     for (size_t n = 0; st == EF_OK && types.count && n < apply->event_count; n++)
         (*out)[n] = ef__types_has(&types, apply->events[n]->type);
-    EF_RELEASE(&types);
     return st;
 }
 

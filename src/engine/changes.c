@@ -176,7 +176,7 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
                               ef_view_change_list *out, ef_error *err)
 {
     size_t limit = query->limit ? query->limit : CHANGES_LIMIT;
-    ef__change_list records = {0};
+    EF__AUTO(ef__change_list) records = {0};
     ef__follow_row row;
     changes c = {.engine = e,
                  .generation = g,
@@ -190,10 +190,8 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
                                             &records, err);
 
     if (st == EF_OK && (!records.is_followed || place->number < records.follow.low ||
-                        place->number > records.follow.last)) {
-        EF_RELEASE(&records);
+                        place->number > records.follow.last))
         return begin_at_end(e, g->id, query->tenant, EF_VIEW_RESET_EXPIRED, place, out, err);
-    }
     if (st == EF_OK && records.count > 0) {
         c.name = ef__arena_copy(c.arena, g->name);
         c.items = ef__arena_zalloc(c.arena, records.count, sizeof *c.items);
@@ -208,7 +206,6 @@ static ef_status read_changes(ef_engine *e, const ef_view_changes_query *query,
         if (records.follow.until_us - ef__engine_now(e) < FOLLOW_US / 2)
             (void)follow_tenant(e, g->id, query->tenant, &row, NULL);
     }
-    EF_RELEASE(&records);
     return st;
 }
 

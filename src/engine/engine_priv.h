@@ -13,6 +13,7 @@
 #include "counters.h"
 #include "drivers.h"
 
+#include "../base/auto.h"
 #include "../base/buf.h"
 #include "../base/deadline.h"
 #include "../base/limits.h"
@@ -29,13 +30,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-EF__AUTO_LIST(ef_batch)
-EF__AUTO_LIST(ef_lane_list)
-EF__AUTO_LIST(ef_publisher_list)
-EF__AUTO_LIST(ef_row_list)
-EF__AUTO_LIST(ef_run_list)
-EF__AUTO_LIST(ef_stream_list)
-EF__AUTO_LIST(ef_worker_list)
+EF__AUTO_LIST(ef__change_list)
 EF__AUTO_LIST(ef__failure_list)
 EF__AUTO_LIST(ef__generation_list)
 EF__AUTO_LIST(ef__retry_stream_list)

@@ -171,7 +171,7 @@ ef_status ef__generation_activate(ef_engine *engine, const ef__generation *from,
 static ef_status read_lags(ef_engine *engine, const ef__generation *a, const ef__generation *b,
                            int64_t lags[2], ef_error *err)
 {
-    ef_projection_list list = {0};
+    EF__AUTO(ef_projection_list) list = {0};
     ef_status st = ef_projection_ls(engine, a->name, &list, err);
 
     lags[0] = lags[1] = 0;
@@ -181,7 +181,6 @@ static ef_status read_lags(ef_engine *engine, const ef__generation *a, const ef_
         if (b && list.items[i].generation == b->number)
             lags[1] = list.items[i].lag_events + list.items[i].blocked_events;
     }
-    EF_RELEASE(&list);
     return st;
 }
 

@@ -375,14 +375,13 @@ static ef_status make_due(ef_engine *engine, const ef_outbox_action *act, const 
 static ef_status is_held(ef_engine *engine, int32_t partition, bool *out, ef_error *err)
 {
     ef_lease_kind kind = EF_LEASE_PARTITION;
-    ef_lease_list list = {0};
+    EF__AUTO(ef_lease_list) list = {0};
     ef_status st = ef_lease_ls(engine->journal, &kind, &list, err);
 
     *out = false;
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (list.items[i].key.partition == partition && list.items[i].holder.len)
             *out = list.items[i].live;
-    EF_RELEASE(&list);
     return st;
 }
 

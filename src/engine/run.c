@@ -422,7 +422,7 @@ static ef_status step_one(ef_engine *engine, ef_str only, ef_tick *tick, bool *o
                           ef_error *err)
 {
     EF__AUTO(ef_run_list) runs = {0};
-    ef_lease_list leases = {0};
+    EF__AUTO(ef_lease_list) leases = {0};
     const ef_run *chosen = NULL;
     ef_lease_kind kind = EF_LEASE_RUN;
     ef_status st = ef_run_ls(
@@ -441,7 +441,6 @@ static ef_status step_one(ef_engine *engine, ef_str only, ef_tick *tick, bool *o
     tick->more = tick->more || !*out_idle;
     if (st == EF_OK && runs.count && *out_idle) /* another worker drives it: poll soon */
         poll_within(engine, RECHECK_US, tick);
-    EF_RELEASE(&leases);
     return st;
 }
 

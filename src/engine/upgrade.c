@@ -60,7 +60,7 @@ static ef_status note_entry(projection_upgrade *upgrade, const ef_audit_entry *e
 static ef_status read_entries(projection_upgrade *upgrade, ef_error *err)
 {
     ef_audit_query query = {.lane = upgrade->generations[0].name, .limit = ENTRIES_AT_ONCE};
-    ef_audit_list entries = {0};
+    EF__AUTO(ef_audit_list) entries = {0};
     ef_status st;
 
     do {
@@ -69,7 +69,6 @@ static ef_status read_entries(projection_upgrade *upgrade, ef_error *err)
             st = note_entry(upgrade, &entries.items[i], err);
         query.before = st == EF_OK && entries.count ? entries.items[entries.count - 1].id : 0;
     } while (st == EF_OK && entries.count == ENTRIES_AT_ONCE);
-    EF_RELEASE(&entries);
     return st;
 }
 

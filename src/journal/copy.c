@@ -32,7 +32,7 @@ static ef_status check_stores(const copy_job *job, ef_error *err)
 
 static ef_status check_no_publisher(ef_journal *to, ef_error *err)
 {
-    ef_lane_list lanes = {0};
+    EF__AUTO(ef_lane_list) lanes = {0};
     ef_status st = ef_lane_ls(to, &lanes, err);
 
     for (size_t i = 0; st == EF_OK && i < lanes.count; i++)
@@ -41,7 +41,6 @@ static ef_status check_no_publisher(ef_journal *to, ef_error *err)
                          "the target has publisher \"%.*s\", which would send the copied events "
                          "again: remove it, and add it after the copy",
                          EF_STR_ARG(lanes.items[i].name));
-    EF_RELEASE(&lanes);
     return st;
 }
 
@@ -79,14 +78,13 @@ static ef_status check_prefix(copy_job *job, const ef_head *head, ef_error *err)
 /* Canonical types first: an alias needs the type that it refers to. */
 static ef_status copy_types(const copy_job *job, ef_error *err)
 {
-    ef_type_list types = {0};
+    EF__AUTO(ef_type_list) types = {0};
     ef_status st = ef_type_ls(job->from, NULL, &types, err);
 
     for (int aliases = 0; aliases < 2; aliases++)
         for (size_t i = 0; st == EF_OK && i < types.count; i++)
             if ((types.items[i].alias_of.len > 0) == (aliases == 1))
                 st = ef_type_set(job->to, &types.items[i], err);
-    EF_RELEASE(&types);
     return st;
 }
 

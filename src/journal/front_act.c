@@ -69,7 +69,7 @@ static ef_status find_rows(ef_journal *journal, const ef_outbox_action *action, 
 static ef_status revise_event(ef_journal *journal, ef__revision what, const char *word,
                               const ef_outbox_action *action, ef_row_list *out, ef_error *err)
 {
-    ef_row_list found = {0};
+    EF__AUTO(ef_row_list) found = {0};
     ef__revised_row *rows = NULL;
     int64_t id = 0;
     ef_audit_entry entry = {.action = ef_str_from(word),
@@ -95,7 +95,6 @@ static ef_status revise_event(ef_journal *journal, ef__revision what, const char
                          &(ef__revision_request){what, rows, found.count, &entry, &id}, out, err));
     if (st == EF_OK && out->count == 0)
         st = ef__no_retry_row(action, what == EF__REVISION_REQUEUE, err);
-    EF_RELEASE(&found);
     return EF__LIST_FINISH(out, st);
 }
 
@@ -173,7 +172,7 @@ static ef_status revise_page(ef_journal *journal, ef__bulk_run *run, const ef_ro
                              ef_error *err)
 {
     ef__revised_row *rows = ef__arena_zalloc(&page->room->arena, page->count + 1, sizeof *rows);
-    ef_row_list revised = {0};
+    EF__AUTO(ef_row_list) revised = {0};
     size_t count = 0;
     ef_status st = rows ? EF_OK : ef__no_memory(err);
 
@@ -195,7 +194,6 @@ static ef_status revise_page(ef_journal *journal, ef__bulk_run *run, const ef_ro
         run->count += (int64_t)revised.count;
     if (st == EF_OK)
         st = copy_rows(run->out, run->kept, run->bulk->dry_run ? page : &revised, err);
-    EF_RELEASE(&revised);
     return st;
 }
 
@@ -203,7 +201,7 @@ ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err)
 {
     const ef_outbox_bulk *bulk = run->bulk;
     char after[EF_CURSOR_MAX] = "";
-    ef_row_list page = {0};
+    EF__AUTO(ef_row_list) page = {0};
     ef_status st = check_bulk(bulk, err);
 
     if (st == EF_OK)
@@ -228,7 +226,6 @@ ef_status ef__bulk_revise(ef_journal *journal, ef__bulk_run *run, ef_error *err)
             st = revise_page(journal, run, &page, err);
         memcpy(after, page.next, sizeof after);
     } while (st == EF_OK && after[0] && (!bulk->limit || run->count < bulk->limit));
-    EF_RELEASE(&page);
     return EF__LIST_FINISH(run->out, st);
 }
 

@@ -8,6 +8,7 @@
 
 #include "journal.h"
 
+#include "../base/auto.h"
 #include "../base/limits.h"
 
 /* Microseconds of 9999-12-31T23:59:59.999999Z. */

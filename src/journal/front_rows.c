@@ -155,7 +155,7 @@ static ef_status search_page(row_search *search, ef_error *err)
 static ef_status restrict_to_stream(row_search *search, bool *out_none, ef_error *err)
 {
     const ef_outbox_query *query = search->query;
-    ef_batch first = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) first = EF_BATCH_INIT;
     int64_t seq = 0;
     ef_status st =
         ef_stream_head(search->journal, query->tenant, query->stream, &seq, &search->last, err);
@@ -168,7 +168,6 @@ static ef_status restrict_to_stream(row_search *search, bool *out_none, ef_error
         search->page_query.from = first.events[0].position;
     if (!query->upto || query->upto > search->last)
         search->page_query.upto = search->last;
-    EF_RELEASE(&first);
     return st;
 }
 
@@ -259,7 +258,7 @@ ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_
                           ef_error *err)
 {
     char after[EF_CURSOR_MAX] = "";
-    ef_row_list page = {0};
+    EF__AUTO(ef_row_list) page = {0};
     ef_row_group *groups = NULL;
     ef_outbox_query page_query;
     ef_status st = ef__need_journal(journal, err);
@@ -290,7 +289,6 @@ ef_status ef_outbox_group(ef_journal *journal, const ef_outbox_query *query, ef_
     out->items = groups;
     if (st == EF_OK)
         qsort(groups, out->count, sizeof *groups, compare_groups);
-    EF_RELEASE(&page);
     return EF__LIST_FINISH(out, st);
 }
 

@@ -140,7 +140,7 @@ static ef_status write_trace_meta(ef__request *r, ef_str *out, ef_error *err)
 {
     ef_str parent = ef__request_header(r, "traceparent");
     ef_str state = ef__request_header(r, "tracestate");
-    ef__buf text = EF__BUF_INIT(4096);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(4096);
     ef__json_writer w = EF__JSON_WRITER(&text);
 
     if (ef__trace_id(parent).len == 0)
@@ -152,7 +152,6 @@ static ef_status write_trace_meta(ef__request *r, ef_str *out, ef_error *err)
         ef__json_member_str(&w, "tracestate", state);
     ef__json_close(&w, '}');
     *out = ef__arena_copy(&r->arena, ef__buf_str(&text));
-    ef__buf_release(&text);
     return out->ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
 }
 

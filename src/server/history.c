@@ -39,7 +39,7 @@ static void add_projections(const ef_projection_list *list, ef__sample *out)
 static ef_status read_sample(const ef__server *server, ef__sample *out, ef_error *err)
 {
     ef_outbox_summary rows = {0};
-    ef_projection_list projections = {0};
+    EF__AUTO(ef_projection_list) projections = {0};
     ef_head head = {0};
     ef_status st = ef_journal_head(server->options.journal, &head, err);
 
@@ -55,7 +55,6 @@ static ef_status read_sample(const ef__server *server, ef__sample *out, ef_error
     out->failed = rows.failed;
     out->dead = rows.dead;
     EF_RELEASE(&rows.oldest);
-    EF_RELEASE(&projections);
     return st;
 }
 
@@ -108,14 +107,13 @@ ef_status ef__history_start(ef__server *server, ef_error *err)
 static ef_status write_minutes(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_throughput_list list = {0};
+    EF__AUTO(ef_throughput_list) list = {0};
     int64_t day_us = EF_THROUGHPUT_MINUTES * INT64_C(60000000);
     ef_status st = ef_throughput_ls(r->server->options.journal, ef__server_now(r->server) - day_us,
                                     &list, err);
 
     if (st == EF_OK)
         ef__shape_write_array(&w, &ef__shape_minute, NULL, list.items, list.count);
-    EF_RELEASE(&list);
     return st;
 }
 

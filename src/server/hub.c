@@ -166,7 +166,7 @@ static void frame_begin(ef__buf *out, const char *event, const char *id)
 static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, ef_view_place *place,
                              bool *out_more, ef_error *err)
 {
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = ef_journal_read_log(server->options.journal,
                                        &(ef_log_query){.tenant = ef_str_from(t->key.tenant),
                                                        .after = t->place.number,
@@ -191,7 +191,6 @@ static ef_status read_events(const topic *t, ef__server *server, ef__buf *out, e
         }
     }
     *out_more = !is_at(t, place);
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -232,7 +231,7 @@ void ef__frame_reset(ef__buf *out, ef_str projection, const ef_view_place *place
 static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_place *place,
                             bool *out_more, ef_error *err)
 {
-    ef_view_change_list found = {0};
+    EF__AUTO(ef_view_change_list) found = {0};
     ef_status st = ef_view_changes(server->options.engine,
                                    &(ef_view_changes_query){.projection = ef_str_from(t->key.name),
                                                             .tenant = ef_str_from(t->key.tenant),
@@ -247,7 +246,6 @@ static ef_status read_views(topic *t, ef__server *server, ef__buf *out, ef_view_
                      &(ef_view_place){place->generation, found.items[i].number}, found.as_of);
     t->behind = st == EF_OK && found.as_of < t->head;
     *out_more = found.more;
-    EF_RELEASE(&found);
     return st;
 }
 

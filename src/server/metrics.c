@@ -358,7 +358,7 @@ static ef_status write_journal(ef__buf *out, ef_journal *journal, ef_error *err)
 
 static ef_status write_leases(ef__buf *out, ef_journal *journal, ef_error *err)
 {
-    ef_lease_list leases = {0};
+    EF__AUTO(ef_lease_list) leases = {0};
     int64_t live[EF_LEASE_RUN + 1] = {0};
     ef_status st = ef_lease_ls(journal, NULL, &leases, err);
 
@@ -368,7 +368,6 @@ static ef_status write_leases(ef__buf *out, ef_journal *journal, ef_error *err)
     for (ef_lease_kind kind = 0; st == EF_OK && kind <= EF_LEASE_RUN; kind++)
         write_labelled(out, "leases_held", "kind",
                        ef_str_from(ef_name_of(EF_NAMES_LEASE_KIND, kind)), live[kind]);
-    EF_RELEASE(&leases);
     return st;
 }
 
@@ -377,7 +376,7 @@ static ef_status write_outbox(ef__buf *out, ef_journal *journal, ef_error *err)
 {
     ef_outbox_query all = {.any_tenant = true};
     ef_outbox_summary s = {0};
-    ef_lane_list lanes = {0};
+    EF__AUTO(ef_lane_list) lanes = {0};
     ef_status st = ef_outbox_summarise(journal, &all, &s, err);
 
     if (st == EF_OK)
@@ -408,7 +407,6 @@ static ef_status write_outbox(ef__buf *out, ef_journal *journal, ef_error *err)
         write_labelled(out, "outbox_pending", "destination", all.lane, s.pending + s.processing);
         EF_RELEASE(&s.oldest);
     }
-    EF_RELEASE(&lanes);
     return st;
 }
 
@@ -509,7 +507,7 @@ static void write_gauge(ef__buf *out, const ef_projection_list *list, const gaug
 
 static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *err)
 {
-    ef_projection_list list = {0};
+    EF__AUTO(ef_projection_list) list = {0};
     ef_status st = ef_projection_ls(engine, EF_STR(""), &list, err);
     int64_t names = 0;
 
@@ -522,7 +520,6 @@ static ef_status write_projections(ef__buf *out, ef_engine *engine, ef_error *er
         write_gauge(out, &list, &ages[g], true);
     write_states(out, &list);
     write_outcomes(out, &list);
-    EF_RELEASE(&list);
     return st;
 }
 
@@ -538,7 +535,7 @@ static void write_waits(ef__buf *out, const ef__server_meter *m)
 /* The newest rebuild of each projection; only one runs at a time. */
 static ef_status write_rebuilds(ef__buf *out, ef_journal *journal, ef_error *err)
 {
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_status st =
         ef_run_ls(journal, &(ef_run_query){.open_only = true, .limit = RUNS_MAX}, &runs, err);
 
@@ -552,7 +549,6 @@ static ef_status write_rebuilds(ef__buf *out, ef_journal *journal, ef_error *err
         ef__buf_printf(out, "} %.4f\n",
                        run->processed < run->total ? (double)run->processed / total : 1.0);
     }
-    EF_RELEASE(&runs);
     return st;
 }
 

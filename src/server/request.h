@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "../base/arena.h"
+#include "../base/auto.h"
 #include "../base/buf.h"
 #include "../shape/operation.h"
 #include "../shape/shape.h"

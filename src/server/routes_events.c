@@ -47,7 +47,7 @@ static void add_number_header(ef__request *r, const char *name, int64_t number)
 static ef_status read_stream(ef__request *r, void *request, ef_error *err)
 {
     const ef__stream_request *asked = request;
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_status st = ef_journal_read_stream(ef__request_journal(r), asked->tenant, asked->stream,
                                           asked->from_seq, asked->limit, &batch, err);
 
@@ -56,7 +56,6 @@ static ef_status read_stream(ef__request *r, void *request, ef_error *err)
         if (batch.more)
             add_number_header(r, "Everfold-Next", batch.events[batch.count - 1].seq + 1);
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -78,7 +77,7 @@ static ef_status read_log(ef__request *r, void *request, ef_error *err)
 {
     const ef__log_request *asked = request;
     ef_log_query query = asked->query;
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     int64_t reached = 0;
     ef_status st = ef__request_check_all_tenants(r, query.any_tenant, err);
 
@@ -95,14 +94,13 @@ static ef_status read_log(ef__request *r, void *request, ef_error *err)
         if (batch.more)
             ef__request_add_header(r, "Everfold-More", "true");
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
 static ef_status read_event(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef__json_writer w = ef__request_writer(r);
     ef_status st =
         ef_journal_read_id(ef__request_journal(r), asked->tenant, asked->name, &batch, err);
@@ -113,7 +111,6 @@ static ef_status read_event(ef__request *r, void *request, ef_error *err)
     } else if (st == EF_OK) {
         ef__shape_write(&w, &ef__shape_event, &batch.events[0]);
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -129,7 +126,7 @@ static ef_status list_streams(ef__request *r, void *request, ef_error *err)
 {
     const streams_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
-    ef_stream_list found = {0};
+    EF__AUTO(ef_stream_list) found = {0};
     ef_status st = ef_stream_ls(ef__request_journal(r), asked->tenant, asked->any_tenant,
                                 asked->after, asked->limit, &found, err);
 
@@ -140,7 +137,6 @@ static ef_status list_streams(ef__request *r, void *request, ef_error *err)
         ef__json_member_name(&w, "next", ef_str_from(found.next));
         ef__json_close(&w, '}');
     }
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -193,7 +189,7 @@ static ef_status read_type(ef__request *r, ef__type_request *out, ef_error *err)
 static ef_status set_type(ef__request *r, ef_error *err)
 {
     ef__type_request asked = {.intent = {NULL, 0}};
-    ef_type_list types = {0};
+    EF__AUTO(ef_type_list) types = {0};
     ef_status st = ef_type_ls(ef__request_journal(r), &r->parts[0], &types, err);
 
     if (st == EF_OK)
@@ -202,7 +198,6 @@ static ef_status set_type(ef__request *r, ef_error *err)
         st = read_type(r, &asked, err);
     if (st == EF_OK)
         st = ef_type_set(ef__request_journal(r), &asked.type, err);
-    EF_RELEASE(&types);
     return st == EF_OK ? show_type(r, err) : st;
 }
 

@@ -52,7 +52,7 @@ static ef_status report_outbox(ef__request *r, void *request, ef_error *err)
     ef__rows_request *asked = request;
     ef_outbox_query *query = &asked->query;
     ef_outbox_summary summary = {0};
-    ef_row_list rows = {0};
+    EF__AUTO(ef_row_list) rows = {0};
     ef_row_status status = EF_ROW_PENDING;
     int32_t partition = 0;
     ef_status st;
@@ -71,7 +71,6 @@ static ef_status report_outbox(ef__request *r, void *request, ef_error *err)
     if (st == EF_OK)
         write_report(r, &summary, &rows);
     EF_RELEASE(&summary.oldest);
-    EF_RELEASE(&rows);
     return st;
 }
 
@@ -79,7 +78,7 @@ static ef_status group_outbox(ef__request *r, void *request, ef_error *err)
 {
     ef__rows_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
-    ef_row_groups found = {0};
+    EF__AUTO(ef_row_groups) found = {0};
     ef_row_status status = EF_ROW_DEAD;
     int32_t partition = 0;
     ef_status st = read_filters(asked, "pending, processing, failed, dead, published", &status,
@@ -89,7 +88,6 @@ static ef_status group_outbox(ef__request *r, void *request, ef_error *err)
         st = ef_outbox_group(ef__request_journal(r), &asked->query, &found, err);
     if (st == EF_OK)
         ef__groups_write(&w, &found);
-    EF_RELEASE(&found);
     return st;
 }
 

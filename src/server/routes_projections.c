@@ -64,12 +64,11 @@ static ef_status begin_visible(ef__request *r, ef__json_writer *w, const ef_proj
                                bool program, ef_error *err)
 {
     ef_projection visible = *p;
-    ef_scope_list scope = {0};
+    EF__AUTO(ef_scope_list) scope = {0};
     ef_status st = r->any_tenant ? EF_OK : narrow_projection(r, &visible, &scope, err);
 
     if (st == EF_OK)
         begin_projection(w, &visible, program);
-    EF_RELEASE(&scope);
     return st;
 }
 
@@ -90,12 +89,11 @@ static ef_status write_projections(ef__request *r, ef__json_writer *w,
 static ef_status list_projections(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_projection_list found = {0};
+    EF__AUTO(ef_projection_list) found = {0};
     ef_status st = ef_projection_ls(ef__request_engine(r), EF_STR(""), &found, err);
 
     if (st == EF_OK)
         st = write_projections(r, &w, &found, false, err);
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -103,7 +101,7 @@ static ef_status list_projections(ef__request *r, ef_error *err)
 static ef_status answer_projection(ef__request *r, ef_status st, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_projection_list found = {0};
+    EF__AUTO(ef_projection_list) found = {0};
 
     if (st == EF_OK)
         st = ef_projection_ls(ef__request_engine(r), r->parts[0], &found, err);
@@ -114,7 +112,6 @@ static ef_status answer_projection(ef__request *r, ef_status st, ef_error *err)
         st = write_projections(r, &w, &found, true, err);
         ef__json_close(&w, '}');
     }
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -148,7 +145,7 @@ static ef_status check_program(const ef__request *r, ef_str text, ef_error *err)
 static ef_status answer_mistakes(ef__request *r, ef_str text, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_text report = {0};
+    EF__AUTO(ef_text) report = {0};
 
     err->status = EF_BAD_INPUT;
     (void)ef_program_check("program", text, EF_TEXT_JSON, &report, NULL);
@@ -162,20 +159,17 @@ static ef_status answer_mistakes(ef__request *r, ef_str text, ef_error *err)
     }
     r->status = ef_status_describe(EF_BAD_INPUT)->http;
     r->type = "application/problem+json";
-    EF_RELEASE(&report);
     return EF_OK;
 }
 
 static ef_status deploy_program(ef__request *r, const ef_deploy *deploy, ef_error *err)
 {
-    ef_projection_list deployed = {0};
-    ef_text report = {0};
+    EF__AUTO(ef_projection_list) deployed = {0};
+    EF__AUTO(ef_text) report = {0};
     ef_status st = check_program(r, deploy->text, err);
 
     if (st == EF_OK)
         st = ef_projection_deploy(ef__request_engine(r), deploy, &deployed, &report, err);
-    EF_RELEASE(&deployed);
-    EF_RELEASE(&report);
     return st;
 }
 
@@ -253,7 +247,7 @@ static ef_status list_failures(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
-    ef_failure_list found = {0};
+    EF__AUTO(ef_failure_list) found = {0};
     ef_status st =
         ef_projection_failures(ef__request_engine(r),
                                &(ef_failure_query){.projection = asked->name,
@@ -272,7 +266,6 @@ static ef_status list_failures(ef__request *r, void *request, ef_error *err)
     }
     if (st == EF_OK)
         ef__json_close(&w, ']');
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -304,8 +297,8 @@ typedef struct explain_request {
 static ef_status explain_projection(ef__request *r, void *request, ef_error *err)
 {
     const explain_request *asked = request;
-    ef_projection_list found = {0};
-    ef_text report = {0};
+    EF__AUTO(ef_projection_list) found = {0};
+    EF__AUTO(ef_text) report = {0};
     const ef_projection *p = NULL;
     ef_status st = ef_projection_ls(ef__request_engine(r), asked->name, &found, err);
 
@@ -319,8 +312,6 @@ static ef_status explain_projection(ef__request *r, void *request, ef_error *err
         st = ef_program_explain("program", p->program, EF_TEXT_JSON, &report, err);
     if (st == EF_OK)
         ef__buf_add(&r->out, report.ptr, report.len);
-    EF_RELEASE(&report);
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -338,12 +329,11 @@ static void write_trial(ef__json_writer *w, const ef_trial *trial)
 static ef_status try_event(ef__request *r, void *request, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_trial trial = {0};
+    EF__AUTO(ef_trial) trial = {0};
     ef_status st = ef_projection_try(ef__request_engine(r), request, &trial, err);
 
     if (st == EF_OK)
         write_trial(&w, &trial);
-    EF_RELEASE(&trial);
     return st;
 }
 

@@ -63,7 +63,7 @@ static ef_status write_publisher(ef__request *r, ef__json_writer *w, const ef_pu
 static ef_status list_publishers(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_publisher_list list = {0};
+    EF__AUTO(ef_publisher_list) list = {0};
     ef_status st = ef_publisher_ls(ef__request_journal(r), NULL, &list, err);
 
     if (st == EF_OK)
@@ -72,19 +72,17 @@ static ef_status list_publishers(ef__request *r, ef_error *err)
         st = write_publisher(r, &w, &list.items[i], err);
     if (st == EF_OK)
         ef__json_close(&w, ']');
-    EF_RELEASE(&list);
     return st;
 }
 
 static ef_status show_publisher(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_publisher_list list = {0};
+    EF__AUTO(ef_publisher_list) list = {0};
     ef_status st = ef_publisher_ls(ef__request_journal(r), &r->parts[0], &list, err);
 
     if (st == EF_OK)
         st = write_publisher(r, &w, &list.items[0], err);
-    EF_RELEASE(&list);
     return st;
 }
 

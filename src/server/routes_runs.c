@@ -37,14 +37,13 @@ static ef_status show_run(ef__request *r, void *request, ef_error *err)
 static ef_status cancel_run(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
-    ef_run_list runs = {0};
+    EF__AUTO(ef_run_list) runs = {0};
     ef_status st = find_run(r, asked->name, &runs, err);
 
     if (st == EF_OK)
         st = ef_run_cancel(ef__request_journal(r), asked->name, err);
     if (st == EF_OK)
         st = ef__request_note(r, "cancel", runs.items[0].projection, asked->reason, err);
-    EF_RELEASE(&runs);
     return st == EF_OK ? show_run(r, request, err) : st;
 }
 

@@ -98,7 +98,7 @@ static ef_status get_current_view(ef__request *r, ef__view_request *asked, ef_er
 {
     ef__json_writer w = ef__request_writer(r);
     ef_freshness *freshness = &asked->freshness;
-    ef_view_list found = {0};
+    EF__AUTO(ef_view_list) found = {0};
     int64_t wait_ms = freshness->timeout_ms;
     bool current = freshness->current;
     ef_status st = check_freshness(r, freshness, err);
@@ -113,14 +113,13 @@ static ef_status get_current_view(ef__request *r, ef__view_request *asked, ef_er
     }
     if (st == EF_OK && !r->waiting.parks)
         ef__view_write(&w, &found.items[0], found.as_of, current ? found.blocked_streams : -1);
-    EF_RELEASE(&found);
     return st;
 }
 
 static ef_status get_past_view(ef__request *r, const ef__view_request *asked, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_view_list found = {0};
+    EF__AUTO(ef_view_list) found = {0};
     ef_budget budget = ef__request_budget(r);
     ef_status st = EF_OK;
 
@@ -132,7 +131,6 @@ static ef_status get_past_view(ef__request *r, const ef__view_request *asked, ef
                         asked->position, &budget, &found, err);
     if (st == EF_OK)
         ef__view_write(&w, &found.items[0], found.as_of, -1);
-    EF_RELEASE(&found);
     return st;
 }
 
@@ -153,7 +151,7 @@ static ef_status get_view(ef__request *r, ef_error *err)
 static ef_status explain_view(ef__request *r, void *request, ef_error *err)
 {
     const ef__view_request *asked = request;
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     ef_budget budget = ef__request_budget(r);
     ef_status st = ef_view_explain(ef__request_engine(r), asked->projection, asked->tenant,
                                    asked->id, (size_t)asked->limit, &budget, &batch, err);
@@ -163,7 +161,6 @@ static ef_status explain_view(ef__request *r, void *request, ef_error *err)
         if (batch.more)
             ef__request_add_header(r, "Everfold-More", "true");
     }
-    EF_RELEASE(&batch);
     return st;
 }
 
@@ -180,7 +177,7 @@ static ef_status show_view_history(ef__request *r, void *request, ef_error *err)
 {
     const ef__view_request *asked = request;
     ef__json_writer w = ef__request_writer(r);
-    ef_view_past past = {0};
+    EF__AUTO(ef_view_past) past = {0};
     ef_budget budget = ef__request_budget(r);
     ef_status st = ef_view_history(ef__request_engine(r), asked->projection, asked->tenant,
                                    asked->id, (size_t)asked->limit, &budget, &past, err);
@@ -195,13 +192,12 @@ static ef_status show_view_history(ef__request *r, void *request, ef_error *err)
         ef__json_member_bool(&w, "more", past.more);
         ef__json_close(&w, '}');
     }
-    EF_RELEASE(&past);
     return st;
 }
 
 static ef_status version_of(ef__request *r, const ef_view_list *found, int32_t *out, ef_error *err)
 {
-    ef_projection_list projections = {0};
+    EF__AUTO(ef_projection_list) projections = {0};
     ef_status st = EF_OK;
 
     if (found->count > 0) {
@@ -211,7 +207,6 @@ static ef_status version_of(ef__request *r, const ef_view_list *found, int32_t *
     st = ef_projection_ls(r->server->options.engine, r->parts[0], &projections, err);
     if (st == EF_OK)
         *out = projections.items[0].version;
-    EF_RELEASE(&projections);
     return st;
 }
 
@@ -219,7 +214,7 @@ static ef_status find_views(ef__request *r, void *request, ef_error *err)
 {
     ef_view_query *q = request;
     ef__json_writer w = ef__request_writer(r);
-    ef_view_list found = {0};
+    EF__AUTO(ef_view_list) found = {0};
     int64_t wait_ms = q->freshness.timeout_ms;
     int32_t version = 0;
     bool current = q->freshness.current;
@@ -241,7 +236,6 @@ static ef_status find_views(ef__request *r, void *request, ef_error *err)
         st = version_of(r, &found, &version, err);
     if (st == EF_OK && !r->waiting.parks)
         ef__view_page_write(&w, q, &found, version, NULL, NULL);
-    EF_RELEASE(&found);
     return st;
 }
 

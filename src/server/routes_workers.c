@@ -33,7 +33,7 @@ static void write_worker(ef__json_writer *w, const ef_worker_list *workers, size
 static ef_status list_workers(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef_worker_list workers = {0};
+    EF__AUTO(ef_worker_list) workers = {0};
     ef_store_facts facts = {0};
     int32_t *targets = NULL;
     ef_status st = ef_worker_ls(ef__request_journal(r), &workers, err);
@@ -49,7 +49,6 @@ static ef_status list_workers(ef__request *r, ef_error *err)
             write_worker(&w, &workers, i, facts.partitions, targets);
         ef__json_close(&w, ']');
     }
-    EF_RELEASE(&workers);
     return st;
 }
 

@@ -119,7 +119,7 @@ static ef_status follow_events(ef__request *r, void *request, ef_error *err)
 static ef_status start_views(ef__request *r, const ef__topic_key *key, ef_view_place *place,
                              ef__buf *first, ef_error *err)
 {
-    ef_view_change_list list = {0};
+    EF__AUTO(ef_view_change_list) list = {0};
     ef_status st = ef_view_changes(
         r->server->options.engine,
         &(ef_view_changes_query){.projection = ef_str_from(key->name), .tenant = r->tenant}, place,
@@ -127,7 +127,6 @@ static ef_status start_views(ef__request *r, const ef__topic_key *key, ef_view_p
 
     if (st == EF_OK)
         ef__frame_reset(first, ef_str_from(key->name), place, &list);
-    EF_RELEASE(&list);
     return st == EF_OK && first->failed ? ef_fail(err, EF_NO_MEMORY, "memory ran out") : st;
 }
 

@@ -148,7 +148,7 @@ static ef_status convert_line(const token_line *line, ef__api_token *out, ef_err
 
 static ef_status parse_line(ef_str text, ef__token_list *list, ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(1 << 20);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(1 << 20);
     ef__json *json = NULL;
     token_line line;
     ef_status st = ef__json_parse(text, 65536, &arena, &json, err);
@@ -159,7 +159,6 @@ static ef_status parse_line(ef_str text, ef__token_list *list, ef_error *err)
         st = convert_line(&line, &line.token, err);
     if (st == EF_OK)
         st = ef__token_list_add(list, &line.token, err);
-    ef__arena_release(&arena);
     return st;
 }
 
@@ -190,7 +189,7 @@ static ef_status read_file(const char *path, ef__buf *out, bool *out_found, ef_e
 
 ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(FILE_BYTES_MAX);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(FILE_BYTES_MAX);
     ef_error why = EF_ERROR_INIT;
     size_t number = 0;
     bool found = false;
@@ -212,7 +211,6 @@ ef_status ef__tokens_read(const char *path, ef__token_list *out, ef_error *err)
             path);
     if (st != EF_OK)
         ef__token_list_release(out);
-    ef__buf_release(&text);
     return st;
 }
 
@@ -245,17 +243,15 @@ static bool write_all(int fd, ef_str text)
 /* Writes a temporary file, syncs it and renames it: a reader finds the old file or the new one. */
 static ef_status write_file(const char *path, const ef__token_list *list, ef_error *err)
 {
-    ef__buf text = EF__BUF_INIT(FILE_BYTES_MAX);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(FILE_BYTES_MAX);
     char aside[PATH_MAX];
     ef_status st = EF_OK;
     int fd;
 
     for (size_t i = 0; i < list->count; i++)
         write_line(&text, &list->items[i]);
-    if (text.failed || snprintf(aside, sizeof(aside), "%s.new", path) >= (int)sizeof(aside)) {
-        ef__buf_release(&text);
+    if (text.failed || snprintf(aside, sizeof(aside), "%s.new", path) >= (int)sizeof(aside))
         return ef_fail(err, EF_TOO_LARGE, "too many tokens, or too long a path: %s", path);
-    }
     (void)unlink(aside); /* left by a process that crashed; its mode and owner are not trusted */
     fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     ef__owner_inherit(aside);
@@ -265,7 +261,6 @@ static ef_status write_file(const char *path, const ef__token_list *list, ef_err
         (void)ef__parent_sync(path);
     if (fd >= 0)
         (void)close(fd);
-    ef__buf_release(&text);
     return st;
 }
 

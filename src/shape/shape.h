@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "../base/auto.h"
 #include "../base/json.h"
 
 #include <everfold/everfold.h>

@@ -154,7 +154,7 @@ static ef__expr_kind mirror_comparison(ef__expr_kind kind)
 static void add_range(planner *p, int32_t index, ef__expr_kind kind, ef__value v)
 {
     range *r = &p->ranges[index];
-    ef__buf key = EF__BUF_INIT(BOUND_MAX);
+    EF__AUTO(ef__buf) key = EF__BUF_INIT(BOUND_MAX);
     bool cut, open;
 
     if (bound_key(index, v, &key, &cut)) {
@@ -168,7 +168,6 @@ static void add_range(planner *p, int32_t index, ef__expr_kind kind, ef__value v
         if (kind == EF__EXPR_EQ || kind == EF__EXPR_LT || kind == EF__EXPR_LE)
             narrow_bound(&r->high, &r->has_high, &r->high_open, ef__buf_str(&key), open, false);
     }
-    ef__buf_release(&key);
 }
 
 static void read_conditions(planner *p, const ef__expr *expr)
@@ -311,13 +310,12 @@ static void explain_sort(const ef__query *query, const ef__query_plan *plan, ef_
 
 static void explain_store_filter(const ef_views *views, const ef__filter *filter, ef__buf *out)
 {
-    ef__buf words = EF__BUF_INIT(out->max_bytes);
+    EF__AUTO(ef__buf) words = EF__BUF_INIT(out->max_bytes);
 
     if (filter && views->ops->filter_explain)
         views->ops->filter_explain(filter, &words);
     if (words.len > 0)
         ef__buf_printf(out, "by server: %.*s\n", EF_STR_ARG(ef__buf_str(&words)));
-    ef__buf_release(&words);
 }
 
 ef_status ef__query_explain(ef_views *views, const ef__query *query, ef__buf *out, ef_error *err)

@@ -490,7 +490,7 @@ static ef_status nats_deliver(ef__bus *bus, const ef__bus_message *messages, siz
 static ef_status nats_check_loss(ef__bus *bus, ef_str progress, bool now, ef_error *err)
 {
     ef__nats_bus *nats = (ef__nats_bus *)bus;
-    ef__arena arena = EF__ARENA_INIT(LOSS_ARENA);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(LOSS_ARENA);
     ef_status st;
 
     if (!now && nats->compared && is_connected(nats))
@@ -501,14 +501,13 @@ static ef_status nats_check_loss(ef__bus *bus, ef_str progress, bool now, ef_err
         st = compare_stream(nats, &arena, err);
     if (st != EF_OK && st != EF_NOT_FOUND)
         nats_disconnect(nats);
-    ef__arena_release(&arena);
     return st;
 }
 
 static ef_str nats_progress(ef__bus *bus)
 {
     ef__nats_bus *nats = (ef__nats_bus *)bus;
-    ef__buf text = EF__BUF_INIT(sizeof nats->progress_text - 1);
+    EF__AUTO(ef__buf) text = EF__BUF_INIT(sizeof nats->progress_text - 1);
     ef__json_writer w = EF__JSON_WRITER(&text);
 
     if (!nats->stream_name[0])
@@ -519,7 +518,6 @@ static ef_str nats_progress(ef__bus *bus)
     ef__json_close(&w, '}');
     (void)snprintf(nats->progress_text, sizeof nats->progress_text, "%s",
                    text.failed ? "" : text.ptr);
-    ef__buf_release(&text);
     return ef_str_from(nats->progress_text);
 }
 

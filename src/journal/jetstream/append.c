@@ -99,7 +99,7 @@ static ef_status compare_duplicate(jet_message *message, int64_t position, ef_er
 {
     const ef_new_event *event = &message->arrival->event;
     jet_store *store = message->store;
-    ef_batch batch = EF_BATCH_INIT;
+    EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     jet_reader reader;
     int64_t seq = 0, reached;
     bool is_same = true; /* unless it is found and differs: an expired event cannot be compared */
@@ -120,7 +120,6 @@ static ef_status compare_duplicate(jet_message *message, int64_t position, ef_er
         st = ef_fail(err, EF_ID_CONFLICT,
                      "id \"%.*s\" belongs to another event, at position %" PRId64,
                      EF_STR_ARG(event->id), position);
-    EF_RELEASE(&batch);
     return st;
 }
 

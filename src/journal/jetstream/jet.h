@@ -14,6 +14,8 @@
 
 #include "../journal.h"
 
+#include "../../base/auto.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 

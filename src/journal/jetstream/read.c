@@ -16,7 +16,7 @@
 static ef_status resolve_aliases(jet_store *store, ef_event *events, size_t count, ef__arena *arena,
                                  ef_error *err)
 {
-    ef_type_list types = {0};
+    EF__AUTO(ef_type_list) types = {0};
     ef_status st = ef_type_ls(store->base.control, NULL, &types, err);
 
     for (size_t type = 0; st == EF_OK && type < types.count; type++) {
@@ -30,7 +30,6 @@ static ef_status resolve_aliases(jet_store *store, ef_event *events, size_t coun
             if (ef_str_equal(events[i].type, types.items[type].name))
                 events[i].type = name;
     }
-    EF_RELEASE(&types);
     return st;
 }
 

@@ -167,7 +167,7 @@ static ef_status send_changes(const lease_state *states, int count, ef__pg_conn 
 
 static ef_status call_all(lease_job *job, ef__pg_conn *conn, ef__pg_rows *rows, ef_error *err)
 {
-    ef__arena arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES);
+    EF__AUTO(ef__arena) arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES);
     lease_state *states = ef__arena_zalloc(&arena, (size_t)rows->count + 1, sizeof *states);
     int count = 0;
     ef_status st = states ? rows->status : ef__no_memory(err);
@@ -186,7 +186,6 @@ static ef_status call_all(lease_job *job, ef__pg_conn *conn, ef__pg_rows *rows, 
     }
     if (st == EF_OK)
         st = send_changes(states, count, conn, err);
-    ef__arena_release(&arena);
     return st;
 }
 

@@ -224,7 +224,7 @@ void vl_put(vl_txn *txn, vl_key key, ef_str value)
 void vl_texts_put(vl_txn *txn, vl_key key, void *head, size_t head_bytes, uint32_t *text_bytes,
                   const ef__texts *texts, const void *item)
 {
-    ef__buf row = EF__BUF_INIT(TEXTS_MAX);
+    EF__AUTO(ef__buf) row = EF__BUF_INIT(TEXTS_MAX);
 
     for (size_t i = 0; i < texts->count; i++)
         text_bytes[i] = (uint32_t)ef__text_at(texts, item, i)->len;
@@ -234,7 +234,6 @@ void vl_texts_put(vl_txn *txn, vl_key key, void *head, size_t head_bytes, uint32
     if (row.failed)
         vl_try(txn, ef_fail(txn->err, EF_NO_MEMORY, "memory ran out for a row"));
     vl_put(txn, key, ef__buf_str(&row));
-    ef__buf_release(&row);
 }
 
 bool vl_texts_get(vl_txn *txn, vl_key key, void *head, size_t head_bytes,
