@@ -380,7 +380,7 @@ static void write_summary(importer *in)
 static const char *rerun_hint(const importer *in)
 {
     return in->without_id > 0 ? "a second run appends lines without an id again"
-                              : "a second run is safe, because every line has an id";
+                              : "a second run is safe, because every line read so far has an id";
 }
 
 static ef_status finish_import(importer *in, ef_status st)

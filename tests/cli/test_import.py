@@ -104,7 +104,7 @@ class Import(Case):
         answer = self.refused(2, "event", "import", "-", "--batch", "4", stdin=text,
                               saying="line 11: data is missing")
         self.assertIn("8 events were imported before this batch, none of this batch", answer.err)
-        self.assertIn("a second run is safe", answer.err)
+        self.assertIn("a second run is safe, because every line read so far has an id", answer.err)
         self.assertEqual(8, len(self.events()))
 
     def test_a_bad_line_is_reported_with_its_error(self):

@@ -238,8 +238,8 @@ CONTRACT(a_lane_that_is_not_there_is_not_found)
     ef_partition_lease held = {0, acquire(t, 0, "w1"), 0};
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
-    REFUSED(EF_NOT_FOUND, test_claim(t->journal, str("nobody"), &held, 1, 10, &batch, &t->err));
-    REFUSED(EF_NOT_FOUND, test_ack(t->journal, str("nobody"), &held, 1, NULL, 0, &t->err));
+    REFUSED(EF_NOT_FOUND, test_claim(t->journal, str("missing"), &held, 1, 10, &batch, &t->err));
+    REFUSED(EF_NOT_FOUND, test_ack(t->journal, str("missing"), &held, 1, NULL, 0, &t->err));
     ef__claimed_batch_release(&batch);
 }
 
