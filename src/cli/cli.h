@@ -380,8 +380,6 @@ void cli_table_text(cli_table *table, ef_str text); /* escapes and cuts it */
 void cli_table_add(cli_table *table, ef_str cell);
 void cli_table_printf(cli_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void cli_table_int(cli_table *table, int64_t number);
-void cli_table_time(cli_table *table, int64_t time_us);
 bool cli_table_flush(cli *c, cli_table *table); /* as cli_flush */
 void cli_table_release(cli_table *table);
 EF__AUTO_TYPE(cli_table, cli_table_release)

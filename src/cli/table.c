@@ -167,20 +167,6 @@ void cli_table_text(cli_table *table, ef_str text)
     cli_table_add(table, ef__buf_str(&cell));
 }
 
-void cli_table_int(cli_table *table, int64_t number)
-{
-    cli_table_printf(table, "%lld", (long long)number);
-}
-
-void cli_table_time(cli_table *table, int64_t time_us)
-{
-    char text[EF_TIME_TEXT_MAX] = "-";
-
-    if (time_us != 0)
-        ef_time_format(time_us, text);
-    cli_table_text(table, ef_str_from(text));
-}
-
 /* `room` is the rest of the terminal line; 0: nothing is cut. */
 static void write_cell(cli *c, const cli_table *table, size_t column, ef_str text, size_t room)
 {
