@@ -23,7 +23,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/types.h>
 
 /* --- the lock file ---------------------------------------------------------------------------- */
 
@@ -35,25 +34,33 @@
  *     commit        shared by writers for the time of a transaction; exclusive for steps of a
  *                   checkpoint that must not overlap a commit
  *     gate          acquired before `commit`, in the same mode, so that a process that waits for
- *                   the exclusive lock is not starved: new writers wait for it at the gate
+ *                   the exclusive lock is not starved: new writers wait for it at the gate. A
+ *                   process that passed the gate less than a few milliseconds ago passes by it
  *     checkpointer  held by the one process that checkpoints
  *
  * They are open file description locks of the kernel, which end with the process.
  *
  * A lock file that was removed excludes nothing, and commits to a database file that was moved away
- * are lost. So each acquisition compares both paths with the open files.
+ * are lost. So each acquisition checks that both files are the ones at their paths.
  */
 
-/* The identity of a file when it was opened. */
+/*
+ * A file that was opened, and its path. Looking a path up costs five times as much as reading the
+ * state of an open file, and a file that is renamed, replaced or removed gets another change time or
+ * link count. So the path is looked up when those differ, and at intervals: a file system need not
+ * change the time, and the directory above may have been moved.
+ */
 typedef struct ef__sq_file {
     char *path;
-    dev_t device;
-    ino_t inode; /* 0: the file did not exist yet */
+    _Atomic int fd;              /* opened with O_PATH; -1: the file did not exist yet */
+    _Atomic int64_t changed_ns;  /* its change time when its path was last looked up … */
+    _Atomic int64_t compared_ms; /* … and when that was, on the coarse monotonic clock */
 } ef__sq_file;
 
 typedef struct ef__sq_guard {
     int fd; /* -1: no lock file (read-only) */
     ef__sq_file lock, database;
+    _Atomic int64_t gate_ms; /* when this process last passed the gate, on that clock */
 } ef__sq_guard;
 
 /* Opens or creates PATH-lock beside the database, mode 0600. */

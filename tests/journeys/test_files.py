@@ -73,3 +73,23 @@ class Files(Journey):
             file.rename(self.dir / "data" / file.name)
         self.ef("work", "--drain")
         self.assertEqual({"s": {"total": 3}}, self.views("totals"))
+
+    def test_a_directory_that_is_moved_stops_writing_and_loses_nothing(self):
+        self.ef("init")
+        server = self.serve()
+        data, aside = self.dir / "data", self.dir / "aside"
+        self.assertEqual(201, self.append(1).status)
+        data.rename(aside)
+        acknowledged = [1]
+
+        def is_refused():
+            if self.append(2).status == 201:
+                acknowledged.append(2)
+                return False
+            return True
+
+        wait_until(is_refused, "an append is refused")
+        self.assertIn("moved or removed", self.refused("journal.db-lock"))
+        self.end(server)
+        aside.rename(data)
+        self.assertEqual(acknowledged, [e["data"]["amount"] for e in self.ef("event", "log", "-o", "json").json()])
