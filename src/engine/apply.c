@@ -265,7 +265,7 @@ ef_status ef__apply_run_live(ef_engine *engine, const ef__live_choice *choice, e
             ef__view_caches_prune(apply->caches, set, false);
         apply->generations = set->items;
         apply->generation_count = set->count;
-        apply->live_set = set->number;
+        apply->live_set = set->list.live_set;
         if (set->count == 0 && apply->fence_count == 0)
             return EF_OK;
         st = ef__apply_run(engine, apply, err);

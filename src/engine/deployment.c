@@ -328,8 +328,8 @@ static ef_status replace_program(ef_engine *engine, const ef__generation *genera
     with.program_hash = hash_of(program);
     with.state = EF__GENERATION_CATCHING_UP;
     if (st == EF_OK)
-        st = engine->views->ops->generation_replace(engine->views, generation->id, generation->era,
-                                                    &with, err);
+        st = engine->views->ops->generation_change(engine->views, generation->id, generation->era,
+                                                   with.state, &with, err);
     ef__read_targets_invalidate(engine);
     if (st == EF_OK)
         ef__journal_wake(engine->journal);

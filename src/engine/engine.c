@@ -397,11 +397,8 @@ ef_status ef__live_set_read(ef_engine *engine, const ef__live_choice *choice, ef
     ef_status st;
 
     *out = (ef__live_set){0};
-    /* The number is read first: a generation that goes live in between fails the commit, and the
-     * apply starts over. */
-    st = engine->views->ops->live_set_get(engine->views, &out->number, err);
-    if (st == EF_OK)
-        st = ef__engine_generations(engine, (ef_str){0}, &out->list, err);
+    /* A generation that goes live from now on fails the commit, and the apply starts over. */
+    st = ef__engine_generations(engine, (ef_str){0}, &out->list, err);
     if (st == EF_OK) {
         out->items = calloc(out->list.count + 1, sizeof *out->items);
         st = out->items ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
@@ -447,8 +444,8 @@ ef_status ef__engine_generations(ef_engine *engine, ef_str name, ef__generation_
 ef_status ef__generation_set_state(ef_engine *engine, const ef__generation *generation,
                                    ef__generation_state state, ef_error *err)
 {
-    return engine->views->ops->generation_set_state(engine->views, generation->id, generation->era,
-                                                    state, err);
+    return engine->views->ops->generation_change(engine->views, generation->id, generation->era,
+                                                 state, NULL, err);
 }
 
 static const char *nearest_name(const ef__generation_list *list, ef_str name, ef__arena *arena)

@@ -164,8 +164,7 @@ typedef struct ef__live {
 typedef struct ef__live_set {
     ef__live *items;
     size_t count;
-    int64_t number; /* of the set; a commit is refused when the set has changed */
-    ef__generation_list list;
+    ef__generation_list list; /* a commit is refused when its live set has changed */
 } ef__live_set;
 
 /* Like ef_engine_open, on an open view store (views_url is ignored). The engine takes ownership of

@@ -227,7 +227,8 @@ static ef_status finish_migration(ef_engine *engine, const ef__live *live, ef_er
     ef_status st;
 
     whole.schema = (int32_t)ef__program_schema(live->program);
-    st = engine->views->ops->generation_replace(engine->views, whole.id, whole.era, &whole, err);
+    st = engine->views->ops->generation_change(engine->views, whole.id, whole.era, whole.state,
+                                               &whole, err);
     if (st == EF_OK)
         ef__log(engine->options.log, EF_LOG_INFO, "views migrated",
                 EF_LOG_TEXT_FIELD("projection", whole.name),

@@ -277,8 +277,8 @@ static ef_status start_generation(seed_run *seeding, ef_error *err)
                                                    .cursor_after = seeding->seed->position,
                                                    .applied = seeding->seed->position},
                           err);
-    return st == EF_OK ? views->ops->generation_set_state(views, seeding->made.id, 0,
-                                                          EF__GENERATION_CATCHING_UP, err)
+    return st == EF_OK ? views->ops->generation_change(views, seeding->made.id, 0,
+                                                       EF__GENERATION_CATCHING_UP, NULL, err)
                        : st;
 }
 

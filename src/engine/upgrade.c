@@ -87,8 +87,8 @@ static ef_status upgrade_projection(projection_upgrade *upgrade, ef_error *err)
         ef__generation *generation = &upgrade->generations[i];
         if (generation->replaced == EF__REPLACED_UNKNOWN)
             generation->replaced = 0;
-        st =
-            views->ops->generation_replace(views, generation->id, generation->era, generation, err);
+        st = views->ops->generation_change(views, generation->id, generation->era,
+                                           generation->state, generation, err);
         /* Another process has just opened the store, and does the same. */
         st = st == EF_CONFLICT || st == EF_NOT_FOUND ? EF_OK : st;
     }

@@ -8,6 +8,7 @@
 typedef struct ef__generation_row {
     ef__generation is;  /* without its digest … */
     uint64_t digest[2]; /* … of which these are the sums */
+    int64_t live_set;   /* a row with id 0 has only this: there is no generation */
 } ef__generation_row;
 
 typedef struct ef__change_row {

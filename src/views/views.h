@@ -66,6 +66,7 @@ typedef struct ef__generation {
 typedef struct ef__generation_list {
     const ef__generation *items;
     size_t count;
+    int64_t live_set; /* its number, of the same snapshot; at least 1 */
     struct ef__batch_memory *room;
 } ef__generation_list;
 
@@ -300,6 +301,7 @@ typedef struct ef__view_scan {
 
 /* What a scan calls for each row; false: it ends. */
 typedef bool ef__each_view(void *context, ef_str key, const ef__view *view);
+
 typedef bool ef__each_watermark(void *context, ef_str tenant, ef_str stream,
                                 const ef__watermark *watermark);
 
@@ -345,19 +347,17 @@ struct ef__views_ops {
      * changed since, so that a change is never based on an outdated state. 0: not compared.
      * EF_NOT_FOUND: there is no such generation.
      */
-    /* Set the state; the era grows. */
-    ef_status (*generation_set_state)(ef_views *views, int64_t id, int64_t era,
-                                      ef__generation_state state, ef_error *err);
+    /* Sets the state; the era grows. Unless `with` is NULL, also replaces the program by one with
+     * the same name, order and indexes: version, program, program_hash, schema, replaced and
+     * superseded_us are copied from it, and the live set grows. */
+    ef_status (*generation_change)(ef_views *views, int64_t id, int64_t era,
+                                   ef__generation_state state, const ef__generation *with,
+                                   ef_error *err);
     /* Makes this generation of its projection the active one, with `replaced` as the target of a
      * rollback, and sets superseded_us of the one that was active: in one transaction; the eras of
      * both grow. Nothing changes if it is active already. */
     ef_status (*generation_activate)(ef_views *views, int64_t id, int64_t era, int32_t replaced,
                                      ef_error *err);
-    /* Replaces the program by one with the same name, order and indexes: version, program,
-     * program_hash, schema, state, replaced and superseded_us are copied from `with`; the era and
-     * the live set grow. */
-    ef_status (*generation_replace)(ef_views *views, int64_t id, int64_t era,
-                                    const ef__generation *with, ef_error *err);
     /*
      * Remove a generation with all its rows, up to `limit` rows (above 0) per transaction. Call
      * again while *out_more is true; the last call removes the generation itself. Retire it first,
@@ -438,7 +438,6 @@ struct ef__views_ops {
                             bool open_only, size_t limit, ef__failure_list *out, ef_error *err);
     /* The highest token that wrote under the scope; 0: none. */
     ef_status (*fence_get)(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err);
-    ef_status (*live_set_get)(ef_views *views, int64_t *out, ef_error *err); /* at least 1 */
 
     /*
      * A snapshot for one thread, taken at its first read: it supports view_get and watermark_get,
@@ -460,6 +459,23 @@ struct ef__views_ops {
 
 /* Declares a function of a back end with the type of its member. */
 #define EF__VIEWS_OP(member) __typeof__(*((ef__views_ops *)0)->member)
+
+/*
+ * The members that every store has, for X(prefix, member): EF__VIEWS_DECLARE declares the functions
+ * of a back end, PREFIX_MEMBER, and EF__VIEWS_SET fills its table with them. Others may be NULL.
+ */
+/* clang-format off */
+#define EF__VIEWS_EVERY(X, prefix)                                                                 \
+    X(prefix, close) X(prefix, generation_add) X(prefix, generation_ls)                            \
+    X(prefix, generation_change) X(prefix, generation_activate) X(prefix, generation_remove)       \
+    X(prefix, on_error_set) X(prefix, version_retire) X(prefix, version_is_retired)                \
+    X(prefix, commit) X(prefix, follow) X(prefix, change_ls) X(prefix, view_get)                   \
+    X(prefix, view_scan) X(prefix, watermark_get) X(prefix, watermark_scan)                        \
+    X(prefix, tenant_cursor_get) X(prefix, tenant_cursor_ls) X(prefix, failure_ls)                 \
+    X(prefix, fence_get)
+/* clang-format on */
+#define EF__VIEWS_DECLARE(prefix, member) EF__VIEWS_OP(member) prefix##_##member;
+#define EF__VIEWS_SET(prefix, member) .member = prefix##_##member,
 
 typedef struct ef__views_options {
     const char *url; /* "sqlite:PATH", "lmdb:FOLDER", "postgres://…" or "memory:" */

@@ -543,8 +543,8 @@ static void a_worker_removes_the_rest_of_a_retired_generation(void **state)
     views = f->engine->views;
     OK(ef__memory_prepare(&list.room, &f->err));
     OK(views->ops->generation_ls(views, EF_STR("sums"), &list, &f->err));
-    OK(views->ops->generation_set_state(views, list.items[0].id, 0, EF__GENERATION_RETIRED,
-                                        &f->err));
+    OK(views->ops->generation_change(views, list.items[0].id, 0, EF__GENERATION_RETIRED, NULL,
+                                     &f->err));
     OK(views->ops->generation_remove(views, list.items[0].id, 0, 100, &more, &f->err));
     CHECK(more);
     CHECK(!build_of(f, "sums", 1).there);
@@ -561,12 +561,13 @@ static void a_worker_removes_the_rest_of_a_retired_generation(void **state)
 }
 
 static ef_status refuse_state(ef_views *views, int64_t id, int64_t era, ef__generation_state state,
-                              ef_error *err)
+                              const ef__generation *with, ef_error *err)
 {
     (void)views;
     (void)id;
     (void)era;
     (void)state;
+    (void)with;
     return ef_fail(err, EF_IO, "the disk is out");
 }
 
@@ -585,7 +586,7 @@ static void a_retire_is_audited_before_anything_is_removed(void **state)
     OK(route(f, "switch", 2, 0));
     ops = f->engine->views->ops;
     refusing = *ops;
-    refusing.generation_set_state = refuse_state;
+    refusing.generation_change = refuse_state;
     f->engine->views->ops = &refusing;
     REFUSED(EF_IO, route(f, "retire", 1, 0));
     f->engine->views->ops = ops;
@@ -640,7 +641,7 @@ static void forget_state(fixture *f)
         ef__generation old = list.items[i];
         old.replaced = EF__REPLACED_UNKNOWN;
         old.superseded_us = 0;
-        OK(views->ops->generation_replace(views, old.id, 0, &old, &f->err));
+        OK(views->ops->generation_change(views, old.id, 0, old.state, &old, &f->err));
     }
     OK(views->ops->on_error_set(views, EF_STR("sums"), EF_ON_ERROR_STOP, &f->err));
     EF_RELEASE(&list);

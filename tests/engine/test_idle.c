@@ -384,12 +384,13 @@ static void a_run_and_a_call_are_noticed_at_once(void **state)
 /* --- a task that fails ------------------------------------------------------------------------ */
 
 static _Atomic bool broken;
-static ef_status (*real_live_set_get)(ef_views *views, int64_t *out, ef_error *err);
+static EF__VIEWS_OP(generation_ls) * real_generation_ls;
 
-static ef_status live_set_get(ef_views *views, int64_t *out, ef_error *err)
+static ef_status generation_ls(ef_views *views, ef_str name, ef__generation_list *out,
+                               ef_error *err)
 {
     return atomic_load(&broken) ? ef_fail(err, EF_IO, "the store is broken, says the test")
-                                : real_live_set_get(views, out, err);
+                                : real_generation_ls(views, name, out, err);
 }
 
 static bool queue_is(ef_supervisor *supervisor, ef_task_state state, int64_t failures_min)
@@ -417,8 +418,8 @@ static void a_failing_task_is_shown_and_retried(void **state)
     start(f);
     real = f->engine->views->ops;
     ops = *real;
-    real_live_set_get = real->live_set_get;
-    ops.live_set_get = live_set_get;
+    real_generation_ls = real->generation_ls;
+    ops.generation_ls = generation_ls;
     f->engine->views->ops = &ops;
     supervisor = supervise(f);
     atomic_store(&broken, true);

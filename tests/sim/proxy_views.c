@@ -48,22 +48,17 @@ static ef_status proxy_generation_ls(ef_views *views, ef_str only_name, ef__gene
     READ(generation_ls, only_name, out, err);
 }
 
-static ef_status proxy_generation_set_state(ef_views *views, int64_t id, int64_t era,
-                                            ef__generation_state state, ef_error *err)
+static ef_status proxy_generation_change(ef_views *views, int64_t id, int64_t era,
+                                         ef__generation_state state, const ef__generation *with,
+                                         ef_error *err)
 {
-    OPERATE(generation_set_state, id, era, state, err);
+    OPERATE(generation_change, id, era, state, with, err);
 }
 
 static ef_status proxy_generation_activate(ef_views *views, int64_t id, int64_t era,
                                            int32_t replaced, ef_error *err)
 {
     OPERATE(generation_activate, id, era, replaced, err);
-}
-
-static ef_status proxy_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                          const ef__generation *with, ef_error *err)
-{
-    OPERATE(generation_replace, id, era, with, err);
 }
 
 static ef_status proxy_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
@@ -290,19 +285,13 @@ static ef_status proxy_fence_get(ef_views *views, ef_str scope, int64_t *out_tok
     READ(fence_get, scope, out_token, err);
 }
 
-static ef_status proxy_live_set_get(ef_views *views, int64_t *out, ef_error *err)
-{
-    READ(live_set_get, out, err);
-}
-
 const ef__views_ops proxy_views_ops = {
     .name = "simulated",
     .close = proxy_close,
     .generation_add = proxy_generation_add,
     .generation_ls = proxy_generation_ls,
-    .generation_set_state = proxy_generation_set_state,
+    .generation_change = proxy_generation_change,
     .generation_activate = proxy_generation_activate,
-    .generation_replace = proxy_generation_replace,
     .generation_remove = proxy_generation_remove,
     .on_error_set = proxy_on_error_set,
     .version_retire = proxy_version_retire,
@@ -318,5 +307,4 @@ const ef__views_ops proxy_views_ops = {
     .tenant_cursor_ls = proxy_tenant_cursor_ls,
     .failure_ls = proxy_failure_ls,
     .fence_get = proxy_fence_get,
-    .live_set_get = proxy_live_set_get,
 };

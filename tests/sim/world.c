@@ -122,8 +122,8 @@ static void replace_program(sim_world *sim, int name, bool retire)
         const oracle_generation *generation = &sim->oracle.generations[i];
         if ((generation->rule == RULE_PICKY && retire) ||
             (generation->rule == RULE_LEDGER_PICKY && !sim->skips_dead))
-            (void)actor->views.base.ops->generation_set_state(
-                &actor->views.base, generation->seen.id, 0, EF__GENERATION_RETIRED, NULL);
+            (void)actor->views.base.ops->generation_change(&actor->views.base, generation->seen.id,
+                                                           0, EF__GENERATION_RETIRED, NULL, NULL);
     }
 }
 

@@ -220,7 +220,7 @@ CONTRACT(another_era_is_a_conflict)
     ef__views_commit commit = {.generations = &change, .generation_count = 1};
 
     OK(commit_all(t, &commit));
-    OK(t->views->ops->generation_set_state(t->views, g, 0, EF__GENERATION_PAUSED, &t->err));
+    OK(t->views->ops->generation_change(t->views, g, 0, EF__GENERATION_PAUSED, NULL, &t->err));
     REFUSED(EF_CONFLICT, commit_all(t, &commit));
     CHECK_INT(1, generation(t, g).applied);
     OK(remove_generation(t, g, 0));
@@ -230,15 +230,14 @@ CONTRACT(another_era_is_a_conflict)
 CONTRACT(another_live_set_is_a_conflict)
 {
     fixture *t = *state;
-    int64_t g = add_generation(t, "a", ""), number = 0;
+    int64_t g = add_generation(t, "a", "");
     ef__generation_change change = {.generation = g, .era = 1, .applied = 1};
-    ef__views_commit commit = {.generations = &change, .generation_count = 1};
+    ef__views_commit commit = {
+        .generations = &change, .generation_count = 1, .live_set = live_set(t)};
 
-    OK(t->views->ops->live_set_get(t->views, &number, &t->err));
-    commit.live_set = number;
     OK(commit_all(t, &commit));
-    OK(t->views->ops->generation_set_state(t->views, add_generation(t, "b", ""), 0,
-                                           EF__GENERATION_LIVE, &t->err));
+    OK(t->views->ops->generation_change(t->views, add_generation(t, "b", ""), 0,
+                                        EF__GENERATION_LIVE, NULL, &t->err));
     REFUSED(EF_CONFLICT, commit_all(t, &commit));
     CHECK_INT(1, generation(t, g).applied);
     commit.live_set = 0;
@@ -350,13 +349,13 @@ CONTRACT(a_generation_goes_live_when_the_head_is_at_its_cursor)
 
     change.cursor_before = 10;
     change.cursor_after = 11;
-    OK(t->views->ops->live_set_get(t->views, &before, &t->err));
+    before = live_set(t);
     OK(commit_all(t, &commit));
     CHECK(live);
     CHECK_INT(EF__GENERATION_LIVE, generation(t, g).state);
     CHECK_INT(11, generation(t, g).seam);
     CHECK_INT(2, generation(t, g).era);
-    OK(t->views->ops->live_set_get(t->views, &after, &t->err));
+    after = live_set(t);
     CHECK_INT(before + 1, after);
 }
 

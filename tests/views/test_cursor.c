@@ -166,7 +166,7 @@ CONTRACT(cursors_go_with_what_is_removed_and_outlive_the_rest)
 
     OK(move(t, g, "t", at, 10));
     OK(move(t, other, "t", at, 10));
-    OK(t->views->ops->generation_set_state(t->views, g, 0, EF__GENERATION_PAUSED, &t->err));
+    OK(t->views->ops->generation_change(t->views, g, 0, EF__GENERATION_PAUSED, NULL, &t->err));
     OK(t->views->ops->generation_activate(t->views, g, 0, 0, &t->err));
     if (survives(t))
         reopen(t);

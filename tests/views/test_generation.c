@@ -3,17 +3,9 @@
  */
 #include "views_fixture.h"
 
-static int64_t live_set(fixture *t)
-{
-    int64_t number = 0;
-
-    OK(t->views->ops->live_set_get(t->views, &number, &t->err));
-    return number;
-}
-
 static ef_status set_state(fixture *t, int64_t id, ef__generation_state state)
 {
-    return t->views->ops->generation_set_state(t->views, id, 0, state, &t->err);
+    return t->views->ops->generation_change(t->views, id, 0, state, NULL, &t->err);
 }
 
 static ef_status route(fixture *t, int64_t id)
@@ -267,10 +259,10 @@ CONTRACT(another_program_takes_over_the_views)
     OK(set_state(t, id, EF__GENERATION_LIVE));
     before = generation(t, id);
     set = live_set(t);
-    REFUSED(EF_CONFLICT,
-            t->views->ops->generation_replace(t->views, id, before.era + 1, &with, &t->err));
+    REFUSED(EF_CONFLICT, t->views->ops->generation_change(t->views, id, before.era + 1, with.state,
+                                                          &with, &t->err));
     CHECK_INT(before.version, generation(t, id).version);
-    OK(t->views->ops->generation_replace(t->views, id, before.era, &with, &t->err));
+    OK(t->views->ops->generation_change(t->views, id, before.era, with.state, &with, &t->err));
     after = generation(t, id);
     CHECK_INT(9, after.version);
     CHECK_STR("another text, longer than the first", after.program);
@@ -288,7 +280,8 @@ CONTRACT(another_program_takes_over_the_views)
     CHECK_INT(before.views, after.views);
     CHECK(memcmp(before.digest, after.digest, sizeof after.digest) == 0);
     CHECK_TEXT("{\"a\":1}", view_data(t, id, "", "v"));
-    REFUSED(EF_NOT_FOUND, t->views->ops->generation_replace(t->views, 99, 0, &with, &t->err));
+    REFUSED(EF_NOT_FOUND,
+            t->views->ops->generation_change(t->views, 99, 0, with.state, &with, &t->err));
 }
 
 CONTRACT(a_generation_is_removed_with_all_that_is_its_own)
@@ -390,16 +383,16 @@ CONTRACT(a_change_with_an_outdated_era_is_a_conflict)
     const ef__views_ops *ops = t->views->ops;
     int64_t era = 1;
 
-    while (ops->generation_set_state(t->views, id, era, EF__GENERATION_LIVE, &t->err) ==
+    while (ops->generation_change(t->views, id, era, EF__GENERATION_LIVE, NULL, &t->err) ==
                EF_CONFLICT &&
            era < 100)
         era++; /* the one it is in; then it moves on */
     CHECK(era < 100);
     REFUSED(EF_CONFLICT,
-            ops->generation_set_state(t->views, id, era, EF__GENERATION_PAUSED, &t->err));
+            ops->generation_change(t->views, id, era, EF__GENERATION_PAUSED, NULL, &t->err));
     REFUSED(EF_CONFLICT, ops->generation_activate(t->views, id, era, 0, &t->err));
     REFUSED(EF_CONFLICT, remove_generation(t, id, era));
-    OK(ops->generation_set_state(t->views, id, era + 1, EF__GENERATION_PAUSED, &t->err));
+    OK(ops->generation_change(t->views, id, era + 1, EF__GENERATION_PAUSED, NULL, &t->err));
     OK(ops->generation_activate(t->views, other, 0, 0, &t->err));
 }
 

@@ -102,11 +102,9 @@ static ef__buf print_store(fixture *t)
 {
     ef__buf out = EF__BUF_INIT(16 * 1024 * 1024);
     ef__generation_list list = {0};
-    int64_t live_set = 0;
 
-    OK(t->views->ops->live_set_get(t->views, &live_set, &t->err));
-    ef__buf_printf(&out, "live set %lld\n", (long long)live_set);
     OK(t->views->ops->generation_ls(t->views, str(""), &list, &t->err));
+    ef__buf_printf(&out, "live set %lld\n", (long long)list.live_set);
     for (size_t i = 0; i < list.count; i++)
         print_generation(t, &list.items[i], &out);
     EF_RELEASE(&list);
@@ -286,7 +284,7 @@ static ef_status act_on(fixture *t, uint32_t what, int64_t id, uint32_t number)
     case 0:
         return ops->generation_activate(t->views, id, 0, 0, &t->err);
     case 1:
-        return ops->generation_set_state(t->views, id, 0, (ef__generation_state)number, &t->err);
+        return ops->generation_change(t->views, id, 0, (ef__generation_state)number, NULL, &t->err);
     default:
         return remove_generation(t, id, 0);
     }

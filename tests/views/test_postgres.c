@@ -174,10 +174,9 @@ static ef_status feed(ef_views *views, int64_t event, ef_error *err)
     ef__generation_list list = {0};
     ef__generation_change changes[2];
     ef__views_commit commit = {.generations = changes};
-    ef_status st = views->ops->live_set_get(views, &commit.live_set, err);
+    ef_status st = views->ops->generation_ls(views, str(""), &list, err);
 
-    if (st == EF_OK)
-        st = views->ops->generation_ls(views, str(""), &list, err);
+    commit.live_set = list.live_set;
     for (size_t i = 0; st == EF_OK && i < list.count; i++)
         if (list.items[i].state == EF__GENERATION_LIVE && list.items[i].seam < event)
             changes[commit.generation_count++] = (ef__generation_change){

@@ -198,6 +198,18 @@ size_t generation_count(fixture *t)
     return count;
 }
 
+int64_t live_set(fixture *t)
+{
+    ef__generation_list list = {0};
+    int64_t number;
+
+    OK(t->views->ops->generation_ls(t->views, str("no such projection"), &list, &t->err));
+    CHECK_INT(0, list.count);
+    number = list.live_set;
+    EF_RELEASE(&list);
+    return number;
+}
+
 ef_status remove_generation(fixture *t, int64_t id, int64_t era)
 {
     bool more = true;

@@ -55,6 +55,7 @@ int64_t add_generation(fixture *t, const char *name, const char *index_paths);
 ef__generation generation(fixture *t, int64_t id);
 size_t generation_count(fixture *t);
 /* Remove it, a row at a time. */
+int64_t live_set(fixture *t);
 ef_status remove_generation(fixture *t, int64_t id, int64_t era);
 
 /* A change of one view, with the digest that it has now. */

@@ -17,7 +17,7 @@ static vl_key end_key(int64_t generation, int64_t until_us, ef_str tenant)
 
 static bool follow_get(vl_txn *txn, int64_t generation, ef_str tenant, ef__follow_row *out)
 {
-    vl_follow row;
+    vl_follow_row row;
     bool found = vl_row_get(txn, vl_key_name(VL_FOLLOW, generation, tenant), &row, sizeof row);
 
     *out = (ef__follow_row){row.until_us, row.low, row.last, row.kept};
@@ -26,7 +26,7 @@ static bool follow_get(vl_txn *txn, int64_t generation, ef_str tenant, ef__follo
 
 static void follow_put(vl_txn *txn, int64_t generation, ef_str tenant, const ef__follow_row *f)
 {
-    vl_follow row = {f->until_us, f->low, f->last, f->kept};
+    vl_follow_row row = {f->until_us, f->low, f->last, f->kept};
 
     vl_put(txn, vl_key_name(VL_FOLLOW, generation, tenant), vl_bytes(&row, sizeof row));
 }
@@ -121,8 +121,8 @@ static void follow_tenant(vl_txn *txn, void *context)
     vl_put(txn, end_key(f->generation, f->out->until_us, f->tenant), (ef_str){"", 0});
 }
 
-ef_status vl_follow_begin(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
-                          ef__follow_row *out, ef_error *err)
+ef_status vl_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
+                    ef__follow_row *out, ef_error *err)
 {
     following f = {.generation = generation,
                    .tenant = tenant,

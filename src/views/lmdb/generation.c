@@ -232,6 +232,7 @@ ef_status vl_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
     if (st != EF_OK)
         return st;
     txn = vl_begin(views, err);
+    out->live_set = vl_state_get(&txn).live_set;
     for_all(&txn, add_to_list, &l);
     if (txn.st == EF_OK && out->count)
         qsort(l.items, out->count, sizeof *l.items, by_name);
@@ -298,18 +299,10 @@ static void change_generation(vl_txn *txn, act *a, vl_generation *g)
         vl_live_set_grow(txn);
 }
 
-ef_status vl_generation_set_state(ef_views *views, int64_t id, int64_t era,
-                                  ef__generation_state state, ef_error *err)
+ef_status vl_generation_change(ef_views *views, int64_t id, int64_t era, ef__generation_state state,
+                               const ef__generation *with, ef_error *err)
 {
-    act a = {.id = id, .era = era, .state = state, .run = change_generation};
-
-    return do_act(views, &a, err);
-}
-
-ef_status vl_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                const ef__generation *with, ef_error *err)
-{
-    act a = {.id = id, .era = era, .state = with->state, .with = with, .run = change_generation};
+    act a = {.id = id, .era = era, .state = state, .with = with, .run = change_generation};
 
     return do_act(views, &a, err);
 }

@@ -85,14 +85,6 @@ ef_status vl_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_err
     return vl_end(views, &txn);
 }
 
-ef_status vl_live_set_get(ef_views *views, int64_t *out, ef_error *err)
-{
-    vl_txn txn = vl_begin(views, err);
-
-    *out = vl_state_get(&txn).live_set;
-    return vl_end(views, &txn);
-}
-
 /* --- watermarks of a generation --------------------------------------------------------------- */
 
 ef_status vl_watermark_scan(ef_views *views, int64_t generation, ef__each_watermark *each,

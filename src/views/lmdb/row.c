@@ -8,7 +8,7 @@ _Static_assert(sizeof(vl_state) == 32, "no holes");
 _Static_assert(sizeof(vl_generation) == 128, "no holes");
 _Static_assert(sizeof(vl_program) == 16, "no holes");
 _Static_assert(sizeof(vl_cursor_row) == 40, "no holes");
-_Static_assert(sizeof(vl_follow) == 32, "no holes");
+_Static_assert(sizeof(vl_follow_row) == 32, "no holes");
 _Static_assert(sizeof(vl_change_row) == 16, "no holes");
 _Static_assert(sizeof(vl_failure) == 64, "no holes");
 _Static_assert(sizeof(vl_view) == 40, "no holes");

@@ -42,7 +42,7 @@ typedef enum vl_kind {
     VL_FAILURE = 'f',      /* generation, id -> vl_failure and its texts */
     VL_FAILURE_OPEN = 'o', /* generation, id: those that are open */
     VL_FAILURE_AT = 'e',   /* shelf, length (2 bytes), stream, seq -> id of the open one */
-    VL_FOLLOW = 'w',       /* generation, tenant -> vl_follow */
+    VL_FOLLOW = 'w',       /* generation, tenant -> vl_follow_row */
     VL_FOLLOW_END = 'u',   /* generation, until_us, tenant: the same in the order of their ends */
     VL_FOLLOW_FLOOR = 'h', /* generation -> the highest number of those that ended */
     VL_CHANGE = 'r',       /* shelf, number -> vl_change_row and the view's id */
@@ -83,9 +83,9 @@ typedef struct vl_cursor_row {
     int64_t position, waiting, attempts, due_us, updated_us;
 } vl_cursor_row;
 
-typedef struct vl_follow {
+typedef struct vl_follow_row {
     int64_t until_us, low, last, kept;
-} vl_follow;
+} vl_follow_row;
 
 typedef struct vl_change_row {
     int64_t position, kind;

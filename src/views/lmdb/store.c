@@ -13,7 +13,7 @@
 
 static const ef__views_ops OPS;
 
-static void vl_close(ef_views *views)
+void vl_close(ef_views *views)
 {
     vl_env_close(vl_store_of(views)->env);
     free(views);
@@ -129,28 +129,6 @@ static const ef__views_ops OPS = {
     .name = "lmdb",
     .catch_up_batch =
         64000, /* a page is copied, and synced, once a commit, whatever changes in it */
-    .close = vl_close,
     .backup = vl_backup,
-    .generation_add = vl_generation_add,
-    .generation_ls = vl_generation_ls,
-    .generation_set_state = vl_generation_set_state,
-    .generation_activate = vl_generation_activate,
-    .generation_replace = vl_generation_replace,
-    .generation_remove = vl_generation_remove,
-    .on_error_set = vl_on_error_set,
-    .version_retire = vl_version_retire,
-    .version_is_retired = vl_version_is_retired,
-    .commit = vl_commit,
-    .follow = vl_follow_begin,
-    .change_ls = vl_change_ls,
-    .view_get = vl_view_get,
-    .view_scan = vl_view_scan,
-    .watermark_get = vl_watermark_get,
-    .watermark_scan = vl_watermark_scan,
-    .tenant_cursor_get = vl_tenant_cursor_get,
-    .tenant_cursor_ls = vl_tenant_cursor_ls,
-    .failure_ls = vl_failure_ls,
-    .fence_get = vl_fence_get,
-    .live_set_get = vl_live_set_get,
     .snapshot_open = vl_snapshot_open,
-};
+    EF__VIEWS_EVERY(EF__VIEWS_SET, vl)};

@@ -30,22 +30,14 @@ vl_txn vl_begin(ef_views *views, ef_error *err);
 ef_status vl_end(ef_views *views, vl_txn *txn);
 ef_status vl_change(ef_views *views, bool lazy, vl_work *work, void *context, ef_error *err);
 
+EF__VIEWS_EVERY(EF__VIEWS_DECLARE, vl)
+
 /* generation.c */
-EF__VIEWS_OP(generation_add) vl_generation_add;
-EF__VIEWS_OP(generation_ls) vl_generation_ls;
-EF__VIEWS_OP(generation_set_state) vl_generation_set_state;
-EF__VIEWS_OP(generation_activate) vl_generation_activate;
-EF__VIEWS_OP(generation_replace) vl_generation_replace;
-EF__VIEWS_OP(generation_remove) vl_generation_remove;
-EF__VIEWS_OP(on_error_set) vl_on_error_set;
-EF__VIEWS_OP(version_retire) vl_version_retire;
-EF__VIEWS_OP(version_is_retired) vl_version_is_retired;
 bool vl_generation_get(vl_txn *txn, int64_t id, vl_generation *out);
 /* updated_us is set to now_us. */
 void vl_generation_put(vl_txn *txn, int64_t id, vl_generation *generation, int64_t now_us);
 
 /* commit.c */
-EF__VIEWS_OP(commit) vl_commit;
 /* The token of a scope; 0: none. */
 int64_t vl_fence_find(vl_txn *txn, ef_str scope);
 
@@ -64,27 +56,14 @@ int64_t vl_part_shelf(vl_part *part, ef_str tenant);
 
 /* failure.c: opens the failures of the change, then resolves those that its watermarks pass. */
 void vl_failures_write(vl_part *part);
-EF__VIEWS_OP(failure_ls) vl_failure_ls;
 
 /* cursor.c. The generation's own cursor has been moved. */
 void vl_cursors_write(vl_part *part);
 /* Sets the number of own cursors, the lowest one, and the sum of waiting events. */
 void vl_cursors_sum(vl_txn *txn, ef__generation *generation);
-EF__VIEWS_OP(tenant_cursor_get) vl_tenant_cursor_get;
-EF__VIEWS_OP(tenant_cursor_ls) vl_tenant_cursor_ls;
 
 /* follow.c: record the changed views of followed tenants. */
 void vl_changes_record(vl_part *part);
-EF__VIEWS_OP(follow) vl_follow_begin;
-EF__VIEWS_OP(change_ls) vl_change_ls;
-
-/* read.c, scan.c */
-EF__VIEWS_OP(view_get) vl_view_get;
-EF__VIEWS_OP(view_scan) vl_view_scan;
-EF__VIEWS_OP(watermark_get) vl_watermark_get;
-EF__VIEWS_OP(watermark_scan) vl_watermark_scan;
-EF__VIEWS_OP(fence_get) vl_fence_get;
-EF__VIEWS_OP(live_set_get) vl_live_set_get;
 
 /* The view in a row, without tenant and id; `data` points into the row. *out_keys, unless NULL, are
  * its packed keys. */

@@ -139,7 +139,7 @@ static void *made_next(made *m)
 }
 
 /* Of the changes that are recorded, in their order. */
-static mem_follow *follow_of(const mem_generation *g, const ef__view_change *change)
+static mem_follow_row *follow_of(const mem_generation *g, const ef__view_change *change)
 {
     return g->follows.count == 0 || ef__view_change_is_nothing(change)
                ? NULL
@@ -151,7 +151,8 @@ static bool make_records(mem_generation *g, const ef__generation_change *change,
     bool ok = true;
 
     for (size_t i = 0; ok && i < g->follows.count; i++)
-        ok = mem_list_reserve(&((mem_follow *)g->follows.items[i])->records, change->view_count);
+        ok =
+            mem_list_reserve(&((mem_follow_row *)g->follows.items[i])->records, change->view_count);
     for (size_t i = 0; ok && i < change->view_count; i++)
         if (follow_of(g, &change->views[i]))
             ok = made_add(m, mem_record_make(&change->views[i]));
@@ -291,7 +292,7 @@ static bool put_generation(mem_store *store, const ef__generation_change *change
     for (size_t i = 0; i < change->failure_count; i++)
         put_failure(store, g, made_next(m));
     for (size_t i = 0; i < change->view_count; i++) {
-        mem_follow *follow = follow_of(g, &change->views[i]);
+        mem_follow_row *follow = follow_of(g, &change->views[i]);
         if (follow)
             mem_record_put(store, follow, made_next(m));
     }

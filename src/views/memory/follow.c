@@ -7,10 +7,10 @@
 
 #include <stdlib.h>
 
-static const ef__texts FOLLOW = {1, {offsetof(mem_follow, tenant)}};
+static const ef__texts FOLLOW = {1, {offsetof(mem_follow_row, tenant)}};
 static const ef__texts RECORD = {1, {offsetof(ef__change_record, view_id)}};
 
-static void follow_free(mem_follow *f)
+static void follow_free(mem_follow_row *f)
 {
     mem_list_release(&f->records);
     free(f);
@@ -27,14 +27,14 @@ ef__change_record *mem_record_make(const ef__view_change *change)
     return mem_copy(sizeof record, &RECORD, &record);
 }
 
-void mem_record_put(mem_store *store, mem_follow *f, ef__change_record *record)
+void mem_record_put(mem_store *store, mem_follow_row *f, ef__change_record *record)
 {
     record->number = f->follow.last = ef__follow_next(&f->follow, mem_now_us(store));
     f->follow.kept++;
     mem_list_add(&f->records, record);
 }
 
-static void trim_changes(mem_follow *f)
+static void trim_changes(mem_follow_row *f)
 {
     size_t over = f->records.count - EF_LIMIT_CHANGES_LEFT;
 
@@ -52,7 +52,7 @@ static void end_one(mem_store *store, mem_generation *g)
     int64_t now_us = mem_now_us(store);
 
     for (size_t i = 0; i < g->follows.count; i++) {
-        mem_follow *f = g->follows.items[i];
+        mem_follow_row *f = g->follows.items[i];
         if (f->follow.until_us >= now_us)
             continue;
         if (g->follow_floor < f->follow.last)
@@ -66,7 +66,7 @@ static void end_one(mem_store *store, mem_generation *g)
 void mem_records_tidy(mem_store *store, mem_generation *g)
 {
     for (size_t i = 0; i < g->follows.count; i++) {
-        mem_follow *f = g->follows.items[i];
+        mem_follow_row *f = g->follows.items[i];
         if (f->records.count > EF_LIMIT_CHANGES_KEPT)
             trim_changes(f);
     }
@@ -76,7 +76,7 @@ void mem_records_tidy(mem_store *store, mem_generation *g)
 void mem_follows_cut(mem_generation *g, int64_t *limit)
 {
     while (*limit > 0 && g->follows.count) {
-        mem_follow *f = g->follows.items[g->follows.count - 1];
+        mem_follow_row *f = g->follows.items[g->follows.count - 1];
         for (; *limit > 0 && f->records.count; --*limit)
             free(mem_list_remove(&f->records, f->records.count - 1));
         if (*limit == 0)
@@ -90,9 +90,9 @@ void mem_follows_cut(mem_generation *g, int64_t *limit)
 /* --- beginning -------------------------------------------------------------------------------- */
 
 static ef_status follow_begin(mem_store *store, mem_generation *g, ef_str tenant, int64_t until_us,
-                              mem_follow **out, ef_error *err)
+                              mem_follow_row **out, ef_error *err)
 {
-    mem_follow made = {.tenant = tenant, .follow = {.until_us = until_us}};
+    mem_follow_row made = {.tenant = tenant, .follow = {.until_us = until_us}};
 
     end_one(store, g);
     if (g->follows.count >= EF_LIMIT_FOLLOWED_TENANTS)
@@ -108,12 +108,12 @@ static ef_status follow_begin(mem_store *store, mem_generation *g, ef_str tenant
     return EF_OK;
 }
 
-ef_status mem_follow_begin(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
-                           ef__follow_row *out, ef_error *err)
+ef_status mem_follow(ef_views *views, int64_t generation, ef_str tenant, int64_t until_us,
+                     ef__follow_row *out, ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     mem_generation *g = mem_generation_find(store, generation);
-    mem_follow *f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
+    mem_follow_row *f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
     ef_status st = EF_OK;
 
     if (!g)
@@ -136,7 +136,7 @@ ef_status mem_change_ls(ef_views *views, int64_t generation, ef_str tenant, int6
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     const mem_generation *g = mem_generation_find(store, generation);
-    const mem_follow *f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
+    const mem_follow_row *f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
     ef__change_record *items = NULL;
     size_t cap = 0;
     ef_status st = ef__change_list_ready(out, err);

@@ -192,8 +192,8 @@ static mem_generation *generation_make(mem_store *store, const ef__generation *f
     return mem_copy(sizeof made, &ef__generation_texts, &made);
 }
 
-static ef_status mem_generation_add(ef_views *views, const ef__generation *generation,
-                                    int64_t *out_id, ef_error *err)
+ef_status mem_generation_add(ef_views *views, const ef__generation *generation, int64_t *out_id,
+                             ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     mem_generation *g = generation_make(store, generation);
@@ -250,8 +250,8 @@ static bool describe_generation(const mem_generation *g, ef__arena *arena, ef__g
     return true;
 }
 
-static ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
-                                   ef_error *err)
+ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
+                            ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     ef__generation *items;
@@ -259,6 +259,7 @@ static ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__genera
 
     if (st != EF_OK)
         return st;
+    out->live_set = store->live_set;
     out->items = items =
         ef__arena_zalloc(&out->room->arena, store->generations.count + 1, sizeof *items);
     for (size_t i = 0; items && i < store->generations.count; i++) {
@@ -286,8 +287,31 @@ static mem_generation *find_in_era(const mem_store *store, int64_t id, int64_t e
     return *out == EF_OK ? g : NULL;
 }
 
-static ef_status mem_generation_set_state(ef_views *views, int64_t id, int64_t era,
-                                          ef__generation_state state, ef_error *err)
+/* The texts of a generation are in its own memory, so another one takes its place. NULL: memory ran
+ * out. */
+static mem_generation *replace_program(mem_store *store, mem_generation *g,
+                                       const ef__generation *with)
+{
+    mem_generation changed = *g, *made;
+
+    changed.about.version = with->version;
+    changed.about.program = with->program;
+    changed.about.program_hash = with->program_hash;
+    changed.about.schema = with->schema;
+    changed.about.replaced = with->replaced;
+    changed.about.superseded_us = with->superseded_us;
+    made = mem_copy(sizeof changed, &ef__generation_texts, &changed);
+    for (size_t i = 0; made && i < store->generations.count; i++)
+        if (store->generations.items[i] == g)
+            store->generations.items[i] = made;
+    if (made)
+        free(g);
+    return made;
+}
+
+ef_status mem_generation_change(ef_views *views, int64_t id, int64_t era,
+                                ef__generation_state state, const ef__generation *with,
+                                ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     ef_status st;
@@ -295,15 +319,17 @@ static ef_status mem_generation_set_state(ef_views *views, int64_t id, int64_t e
 
     if (!g)
         return st;
-    if ((g->about.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE))
+    if (with && !(g = replace_program(store, g, with)))
+        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a generation");
+    if (with || (g->about.state == EF__GENERATION_LIVE) != (state == EF__GENERATION_LIVE))
         store->live_set++;
     g->about.state = state;
     generation_changed(store, g);
     return EF_OK;
 }
 
-static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
-                                         ef_error *err)
+ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
+                                  ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     ef_status st;
@@ -312,36 +338,6 @@ static ef_status mem_generation_activate(ef_views *views, int64_t id, int64_t er
     if (g)
         make_active(store, g, replaced);
     return st;
-}
-
-/* Its texts are in its own memory, so another one takes its place. */
-static ef_status mem_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                        const ef__generation *with, ef_error *err)
-{
-    MEM_LOCKED mem_store *store = mem_lock(views);
-    ef_status st;
-    mem_generation *g = find_in_era(store, id, era, &st, err), changed, *made;
-
-    if (!g)
-        return st;
-    changed = *g;
-    changed.about.version = with->version;
-    changed.about.program = with->program;
-    changed.about.program_hash = with->program_hash;
-    changed.about.schema = with->schema;
-    changed.about.state = with->state;
-    changed.about.replaced = with->replaced;
-    changed.about.superseded_us = with->superseded_us;
-    made = mem_copy(sizeof changed, &ef__generation_texts, &changed);
-    if (!made)
-        return ef_fail(err, EF_NO_MEMORY, "memory ran out for a generation");
-    for (size_t i = 0; i < store->generations.count; i++)
-        if (store->generations.items[i] == g)
-            store->generations.items[i] = made;
-    free(g);
-    generation_changed(store, made);
-    store->live_set++;
-    return EF_OK;
 }
 
 /* Up to `limit` rows, last ones first. Are there others? */
@@ -367,8 +363,8 @@ static void generation_free(mem_generation *g)
     free(g);
 }
 
-static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
-                                       bool *out_more, ef_error *err)
+ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t limit,
+                                bool *out_more, ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     ef_status st;
@@ -393,7 +389,7 @@ static ef_status mem_generation_remove(ef_views *views, int64_t id, int64_t era,
 
 /* --- projections ------------------------------------------------------------------------------ */
 
-static ef_status mem_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err)
+ef_status mem_on_error_set(ef_views *views, ef_str name, ef_on_error on_error, ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
 
@@ -413,8 +409,8 @@ typedef struct retired {
 
 static const ef__texts RETIRED = {1, {offsetof(retired, name)}};
 
-static ef_status mem_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
-                                        ef_error *err)
+ef_status mem_version_is_retired(ef_views *views, ef_str name, int32_t version, bool *out,
+                                 ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
 
@@ -427,7 +423,7 @@ static ef_status mem_version_is_retired(ef_views *views, ef_str name, int32_t ve
     return EF_OK;
 }
 
-static ef_status mem_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
+ef_status mem_version_retire(ef_views *views, ef_str name, int32_t version, ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     retired *added = mem_copy(sizeof *added, &RETIRED, &(retired){name, version});
@@ -443,18 +439,9 @@ static ef_status mem_version_retire(ef_views *views, ef_str name, int32_t versio
     return st;
 }
 
-static ef_status mem_live_set_get(ef_views *views, int64_t *out, ef_error *err)
-{
-    MEM_LOCKED mem_store *store = mem_lock(views);
-
-    (void)err;
-    *out = store->live_set;
-    return EF_OK;
-}
-
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-static void mem_close(ef_views *views)
+void mem_close(ef_views *views)
 {
     mem_store *store = (mem_store *)views;
 
@@ -489,28 +476,4 @@ ef_status ef__views_memory_open(const ef__views_options *options, ef_views **out
     return EF_OK;
 }
 
-static const ef__views_ops OPS = {
-    .name = "memory",
-    .close = mem_close,
-    .generation_add = mem_generation_add,
-    .generation_ls = mem_generation_ls,
-    .generation_set_state = mem_generation_set_state,
-    .generation_activate = mem_generation_activate,
-    .generation_replace = mem_generation_replace,
-    .generation_remove = mem_generation_remove,
-    .on_error_set = mem_on_error_set,
-    .version_retire = mem_version_retire,
-    .version_is_retired = mem_version_is_retired,
-    .commit = mem_commit,
-    .follow = mem_follow_begin,
-    .change_ls = mem_change_ls,
-    .view_get = mem_view_get,
-    .view_scan = mem_view_scan,
-    .watermark_get = mem_watermark_get,
-    .watermark_scan = mem_watermark_scan,
-    .tenant_cursor_get = mem_tenant_cursor_get,
-    .tenant_cursor_ls = mem_tenant_cursor_ls,
-    .failure_ls = mem_failure_ls,
-    .fence_get = mem_fence_get,
-    .live_set_get = mem_live_set_get,
-};
+static const ef__views_ops OPS = {.name = "memory", EF__VIEWS_EVERY(EF__VIEWS_SET, mem)};

@@ -49,11 +49,11 @@ typedef struct mem_watermark {
     ef__watermark watermark;
 } mem_watermark;
 
-typedef struct mem_follow {
+typedef struct mem_follow_row {
     ef_str tenant;
     ef__follow_row follow;
     mem_list records; /* ef__change_record, in their order */
-} mem_follow;
+} mem_follow_row;
 
 typedef struct mem_generation {
     ef__generation about; /* first, so that its texts are mine. Without views and digest */
@@ -61,7 +61,7 @@ typedef struct mem_generation {
     mem_list watermarks;  /* mem_watermark, by tenant and stream */
     mem_list tenants;     /* ef__tenant_cursor_item, in no order */
     mem_list failures;    /* ef__failure, in the order they were opened */
-    mem_list follows;     /* mem_follow, in no order */
+    mem_list follows;     /* mem_follow_row, in no order */
     int64_t follow_floor; /* the highest number of those that ended */
 } mem_generation;
 
@@ -85,26 +85,13 @@ mem_store *mem_lock(ef_views *views);
 void mem_unlock(mem_store **store);
 mem_generation *mem_generation_find(const mem_store *store, int64_t id);
 
-/* commit.c */
-EF__VIEWS_OP(commit) mem_commit;
+EF__VIEWS_EVERY(EF__VIEWS_DECLARE, mem)
 
 /* follow.c. The record of a change, without its number; NULL: memory ran out. */
 ef__change_record *mem_record_make(const ef__view_change *change);
 /* After mem_list_reserve. */
-void mem_record_put(mem_store *store, mem_follow *follow, ef__change_record *record);
+void mem_record_put(mem_store *store, mem_follow_row *follow, ef__change_record *record);
 /* After a commit: removes records above the limit, and expired follows. */
 void mem_records_tidy(mem_store *store, mem_generation *g);
 /* Removes up to *limit rows and subtracts their number from it. */
 void mem_follows_cut(mem_generation *g, int64_t *limit);
-EF__VIEWS_OP(follow) mem_follow_begin;
-EF__VIEWS_OP(change_ls) mem_change_ls;
-
-/* read.c */
-EF__VIEWS_OP(view_get) mem_view_get;
-EF__VIEWS_OP(view_scan) mem_view_scan;
-EF__VIEWS_OP(watermark_get) mem_watermark_get;
-EF__VIEWS_OP(watermark_scan) mem_watermark_scan;
-EF__VIEWS_OP(tenant_cursor_get) mem_tenant_cursor_get;
-EF__VIEWS_OP(tenant_cursor_ls) mem_tenant_cursor_ls;
-EF__VIEWS_OP(failure_ls) mem_failure_ls;
-EF__VIEWS_OP(fence_get) mem_fence_get;

@@ -129,6 +129,9 @@ ef_status vp_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
     rows = vp_each_generation_ls(vp_on(views), only_name, &out->room->arena, err);
     out->items = items = ef__pg_rows_items(&rows, sizeof *items);
     while (vp_next_generation_ls(&rows, &row)) {
+        out->live_set = row.live_set;
+        if (row.is.id == 0)
+            continue;
         ef__digest_bytes(row.digest, row.is.digest);
         items[out->count++] = row.is;
     }
@@ -157,18 +160,10 @@ static ef_status change_generation(void *context, ef__pg_conn *conn, ef_error *e
     return st == EF_OK && live_changes ? ef__pg_send(conn, VP_LIVE_SET_CHANGED, NULL, err) : st;
 }
 
-ef_status vp_generation_set_state(ef_views *views, int64_t id, int64_t era,
-                                  ef__generation_state state, ef_error *err)
+ef_status vp_generation_change(ef_views *views, int64_t id, int64_t era, ef__generation_state state,
+                               const ef__generation *with, ef_error *err)
 {
-    change c = {.views = views, .id = id, .era = era, .state = state};
-
-    return vp_write(views, false, change_generation, &c, err);
-}
-
-ef_status vp_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                const ef__generation *with, ef_error *err)
-{
-    change c = {.views = views, .id = id, .era = era, .state = with->state, .with = with};
+    change c = {.views = views, .id = id, .era = era, .state = state, .with = with};
 
     return vp_write(views, false, change_generation, &c, err);
 }

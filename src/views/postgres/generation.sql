@@ -48,13 +48,15 @@ RETURNING id;
 --        is.active bool, is.era int, is.position int, is.seam int, is.created_us int, is.updated_us
 --        int, is.views int, is.applied int, is.ignored int, is.skipped int, digest[0] int,
 --        digest[1] int, is.own_cursors int, is.own_lowest int, is.own_waiting int, is.on_error int,
---        is.replaced int, is.superseded_us int
+--        is.replaced int, is.superseded_us int, live_set int
+-- One row with the live set alone when there is no such generation.
 SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g.index_paths,
        g.schema, g.state, g.routed, g.era, g.position, g.seam, g.created,
        greatest(g.updated, s.updated), s.views, s.applied, s.ignored, s.skipped, s.digest_a,
        s.digest_b, t.own_cursors, t.own_lowest, t.own_waiting, g.on_error, g.replaced,
-       g.superseded
-  FROM everfold_views.generation g
+       g.superseded, l.live_set
+  FROM everfold_views.state l
+  LEFT JOIN everfold_views.generation g ON $1 IN ('', g.name)
  CROSS JOIN LATERAL (
        SELECT coalesce(sum(c.views), 0)::bigint AS views, coalesce(sum(c.applied), 0)::bigint AS applied,
               coalesce(sum(c.ignored), 0)::bigint AS ignored,
@@ -66,7 +68,7 @@ SELECT g.id, g.name, g.version, g.number, g.by_log, g.program, g.program_hash, g
        SELECT count(*) AS own_cursors, coalesce(min(c.position), 0) AS own_lowest,
               coalesce(sum(c.waiting), 0)::bigint AS own_waiting
          FROM everfold_views.tenant_cursor c WHERE c.generation = g.id) t
- WHERE $1 IN ('', g.name)
+ WHERE l.one = 1
  ORDER BY g.name, g.number;
 
 -- name: generation_get

@@ -46,11 +46,6 @@ ef_status vp_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_err
     return vp_one_fence_get(vp_on(views), scope, out_token, NULL, err);
 }
 
-ef_status vp_live_set_get(ef_views *views, int64_t *out, ef_error *err)
-{
-    return vp_one_live_set_get(vp_on(views), out, NULL, err);
-}
-
 /* --- many at once ----------------------------------------------------------------------------- */
 
 static void add_keys(const ef__view_key *keys, size_t count, ef__pg_array *tenants,

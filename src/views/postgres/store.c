@@ -27,7 +27,7 @@ static ef_status schema_ready(vp_store *store, bool create, ef_error *err)
     return ef__pg_migrate(store->pool, VP_PART, vp_migrations, vp_migration_count, err);
 }
 
-static void vp_close(ef_views *views)
+void vp_close(ef_views *views)
 {
     vp_store *store = vp_store_of(views);
 
@@ -89,34 +89,11 @@ ef_status vp_lock(ef__pg_conn *conn, bool alone, const int64_t *ids, size_t coun
     return (alone ? vp_send_lock_alone : vp_send_lock_shared)(conn, &keys, err);
 }
 
-static const ef__views_ops OPS = {
-    .name = "postgres",
-    .is_remote = true,
-    .close = vp_close,
-    .generation_add = vp_generation_add,
-    .generation_ls = vp_generation_ls,
-    .generation_set_state = vp_generation_set_state,
-    .generation_activate = vp_generation_activate,
-    .generation_replace = vp_generation_replace,
-    .generation_remove = vp_generation_remove,
-    .on_error_set = vp_on_error_set,
-    .version_retire = vp_version_retire,
-    .version_is_retired = vp_version_is_retired,
-    .commit = vp_commit,
-    .follow = vp_follow,
-    .change_ls = vp_change_ls,
-    .database = vp_database,
-    .view_get = vp_view_get,
-    .view_scan = vp_view_scan,
-    .filter_explain = vp_filter_explain,
-    .watermark_get = vp_watermark_get,
-    .view_get_many = vp_view_get_many,
-    .watermark_get_many = vp_watermark_get_many,
-    .watermark_scan = vp_watermark_scan,
-    .tenant_cursor_get = vp_tenant_cursor_get,
-    .tenant_cursor_ls = vp_tenant_cursor_ls,
-    .failure_ls = vp_failure_ls,
-    .fence_get = vp_fence_get,
-    .live_set_get = vp_live_set_get,
-    .snapshot_open = vp_snapshot_open,
-};
+static const ef__views_ops OPS = {.name = "postgres",
+                                  .is_remote = true,
+                                  .database = vp_database,
+                                  .filter_explain = vp_filter_explain,
+                                  .view_get_many = vp_view_get_many,
+                                  .watermark_get_many = vp_watermark_get_many,
+                                  .snapshot_open = vp_snapshot_open,
+                                  EF__VIEWS_EVERY(EF__VIEWS_SET, vp)};

@@ -78,21 +78,11 @@ static inline ef__pg_on vp_on(ef_views *views)
     return store->snapshot ? ef__pg_on_conn(store->snapshot) : ef__pg_on_pool(store->pool);
 }
 
+EF__VIEWS_EVERY(EF__VIEWS_DECLARE, vp)
+
 /* generation.c */
 /* EF_NOT_FOUND */
 ef_status vp_generation_find(ef__pg_conn *conn, int64_t id, vp_generation *out, ef_error *err);
-EF__VIEWS_OP(generation_add) vp_generation_add;
-EF__VIEWS_OP(generation_ls) vp_generation_ls;
-EF__VIEWS_OP(generation_set_state) vp_generation_set_state;
-EF__VIEWS_OP(generation_activate) vp_generation_activate;
-EF__VIEWS_OP(generation_replace) vp_generation_replace;
-EF__VIEWS_OP(generation_remove) vp_generation_remove;
-EF__VIEWS_OP(on_error_set) vp_on_error_set;
-EF__VIEWS_OP(version_retire) vp_version_retire;
-EF__VIEWS_OP(version_is_retired) vp_version_is_retired;
-
-/* commit.c */
-EF__VIEWS_OP(commit) vp_commit;
 
 /* change.c: the changes of a commit, as arrays. */
 
@@ -128,19 +118,8 @@ ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t no
  * tenants, and does not receive their results. */
 ef_status vp_changes_record(ef__pg_conn *conn, const vp_sorted *sorted, int64_t generation,
                             ef_error *err);
-EF__VIEWS_OP(follow) vp_follow;
-EF__VIEWS_OP(change_ls) vp_change_ls;
 
 /* read.c, scan.c */
 EF__VIEWS_OP(snapshot_open) vp_snapshot_open;
-EF__VIEWS_OP(view_get) vp_view_get;
 EF__VIEWS_OP(view_get_many) vp_view_get_many;
-EF__VIEWS_OP(view_scan) vp_view_scan;
-EF__VIEWS_OP(watermark_get) vp_watermark_get;
 EF__VIEWS_OP(watermark_get_many) vp_watermark_get_many;
-EF__VIEWS_OP(watermark_scan) vp_watermark_scan;
-EF__VIEWS_OP(tenant_cursor_get) vp_tenant_cursor_get;
-EF__VIEWS_OP(tenant_cursor_ls) vp_tenant_cursor_ls;
-EF__VIEWS_OP(failure_ls) vp_failure_ls;
-EF__VIEWS_OP(fence_get) vp_fence_get;
-EF__VIEWS_OP(live_set_get) vp_live_set_get;

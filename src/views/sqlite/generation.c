@@ -63,6 +63,9 @@ ef_status vq_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
         return st;
     rows = vq_each_generation_ls(reader->conn, only_name, &out->room->arena, err);
     while (vq_next_generation_ls(&rows, &row)) {
+        out->live_set = row.live_set;
+        if (row.is.id == 0)
+            continue;
         ef__digest_bytes(row.digest, row.is.digest);
         out->items = ef__sq_rows_add(&rows, out->items, &out->count, &row.is, sizeof row.is);
     }
@@ -88,10 +91,8 @@ static ef_status begin_with(vq_store *store, int64_t id, int64_t era, vq_generat
     return st == EF_OK ? EF_OK : vq_write_end(store, st, err);
 }
 
-/* Sets the state, and the program unless `with` is NULL. */
-static ef_status change_generation(ef_views *views, int64_t id, int64_t era,
-                                   ef__generation_state state, const ef__generation *with,
-                                   ef_error *err)
+ef_status vq_generation_change(ef_views *views, int64_t id, int64_t era, ef__generation_state state,
+                               const ef__generation *with, ef_error *err)
 {
     vq_store *store = vq_store_of(views);
     vq_generation g;
@@ -109,18 +110,6 @@ static ef_status change_generation(ef_views *views, int64_t id, int64_t era,
     if (st == EF_OK && live_changes)
         st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
     return vq_write_end(store, st, err);
-}
-
-ef_status vq_generation_set_state(ef_views *views, int64_t id, int64_t era,
-                                  ef__generation_state state, ef_error *err)
-{
-    return change_generation(views, id, era, state, NULL, err);
-}
-
-ef_status vq_generation_replace(ef_views *views, int64_t id, int64_t era,
-                                const ef__generation *with, ef_error *err)
-{
-    return change_generation(views, id, era, with->state, with, err);
 }
 
 ef_status vq_generation_activate(ef_views *views, int64_t id, int64_t era, int32_t replaced,
@@ -176,14 +165,6 @@ ef_status vq_generation_remove(ef_views *views, int64_t id, int64_t era, int64_t
     if (st == EF_OK && !*out_more && g.state == EF__GENERATION_LIVE)
         st = ef__sq_run(&store->conn, VQ_LIVE_SET_CHANGED, err);
     return vq_write_end(store, st, err);
-}
-
-ef_status vq_live_set_get(ef_views *views, int64_t *out, ef_error *err)
-{
-    ef_status st;
-    VQ_READING vq_reader *reader = vq_read_begin(views, true, &st, err);
-
-    return reader ? vq_one_live_set_get(reader->conn, out, NULL, err) : st;
 }
 
 /* --- the projection beside its generations --------------------------------------------------- */

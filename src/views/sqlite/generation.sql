@@ -44,14 +44,15 @@ SELECT ?1, ?2, next, ?3, ?4, ?5, ?6, ?7, ?8, 0, 1, ?9, ?10, ?11, ?12, 0, 0, 0, 0
 --        is.active bool, is.era int, is.position int, is.seam int, is.created_us int,
 --        is.updated_us int, is.views int, is.applied int, is.ignored int, is.skipped int,
 --        digest[0] int, digest[1] int, is.own_cursors int, is.own_lowest int, is.own_waiting int,
---        is.on_error int, is.replaced int, is.superseded_us int
+--        is.on_error int, is.replaced int, is.superseded_us int, live_set int
+-- One row with the live set alone when there is no such generation.
 SELECT id, name, version, number, by_log, program, program_hash, index_paths, schema, state, routed,
-       era, position, seam, created, updated, views, applied, ignored, skipped, digest_a, digest_b,
+       era, position, seam, g.created, updated, views, applied, ignored, skipped, digest_a, digest_b,
        (SELECT count(*) FROM tenant_cursor c WHERE c.generation = g.id),
        (SELECT coalesce(min(position), 0) FROM tenant_cursor c WHERE c.generation = g.id),
        (SELECT coalesce(sum(waiting), 0) FROM tenant_cursor c WHERE c.generation = g.id),
-       on_error, replaced, superseded
-  FROM generation g WHERE ?1 IN ('', name) ORDER BY name, number;
+       on_error, replaced, superseded, live_set
+  FROM state LEFT JOIN generation g ON ?1 IN ('', name) WHERE one = 1 ORDER BY name, number;
 
 -- name: generation_get
 -- The columns that a commit compares, and its counts.

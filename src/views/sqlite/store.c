@@ -127,7 +127,7 @@ static ef_status open_files(vq_store *store, bool create, ef_error *err)
     return st == EF_OK ? schema_ready(store, create, err) : st;
 }
 
-static void vq_close(ef_views *views)
+void vq_close(ef_views *views)
 {
     vq_store *store = vq_store_of(views);
 
@@ -302,33 +302,10 @@ void vq_read_end(vq_reader **reader)
     }
 }
 
-static const ef__views_ops OPS = {
-    .name = "sqlite",
-    .close = vq_close,
-    .backup = vq_backup,
-    .generation_add = vq_generation_add,
-    .generation_ls = vq_generation_ls,
-    .generation_set_state = vq_generation_set_state,
-    .generation_activate = vq_generation_activate,
-    .generation_replace = vq_generation_replace,
-    .generation_remove = vq_generation_remove,
-    .on_error_set = vq_on_error_set,
-    .version_retire = vq_version_retire,
-    .version_is_retired = vq_version_is_retired,
-    .commit = vq_commit,
-    .follow = vq_follow,
-    .change_ls = vq_change_ls,
-    .view_get = vq_view_get,
-    .view_scan = vq_view_scan,
-    .watermark_get = vq_watermark_get,
-    .view_get_many = vq_view_get_many,
-    .watermark_get_many = vq_watermark_get_many,
-    .watermark_scan = vq_watermark_scan,
-    .tenant_cursor_get = vq_tenant_cursor_get,
-    .tenant_cursor_ls = vq_tenant_cursor_ls,
-    .failure_ls = vq_failure_ls,
-    .fence_get = vq_fence_get,
-    .live_set_get = vq_live_set_get,
-    .snapshot_open = vq_snapshot_open,
-    .reader_open = vq_reader_open,
-};
+static const ef__views_ops OPS = {.name = "sqlite",
+                                  .backup = vq_backup,
+                                  .view_get_many = vq_view_get_many,
+                                  .watermark_get_many = vq_watermark_get_many,
+                                  .snapshot_open = vq_snapshot_open,
+                                  .reader_open = vq_reader_open,
+                                  EF__VIEWS_EVERY(EF__VIEWS_SET, vq)};

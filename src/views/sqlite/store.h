@@ -98,37 +98,14 @@ typedef struct vq_snapshot {
 
 extern const ef__views_ops vq_snapshot_ops;
 
-/* generation.c */
-EF__VIEWS_OP(generation_add) vq_generation_add;
-EF__VIEWS_OP(generation_ls) vq_generation_ls;
-EF__VIEWS_OP(generation_set_state) vq_generation_set_state;
-EF__VIEWS_OP(generation_activate) vq_generation_activate;
-EF__VIEWS_OP(generation_replace) vq_generation_replace;
-EF__VIEWS_OP(generation_remove) vq_generation_remove;
-EF__VIEWS_OP(live_set_get) vq_live_set_get;
-EF__VIEWS_OP(on_error_set) vq_on_error_set;
-EF__VIEWS_OP(version_retire) vq_version_retire;
-EF__VIEWS_OP(version_is_retired) vq_version_is_retired;
-
-/* commit.c */
-EF__VIEWS_OP(commit) vq_commit;
+EF__VIEWS_EVERY(EF__VIEWS_DECLARE, vq)
 
 /* follow.c. Record the changed views of followed tenants. */
 ef_status vq_changes_record(vq_store *store, const vq_generation *generation,
                             const ef__generation_change *change, ef_error *err);
-EF__VIEWS_OP(follow) vq_follow;
-EF__VIEWS_OP(change_ls) vq_change_ls;
 
 /* read.c */
 EF__VIEWS_OP(snapshot_open) vq_snapshot_open;
 EF__VIEWS_OP(reader_open) vq_reader_open;
-EF__VIEWS_OP(view_get) vq_view_get;
 EF__VIEWS_OP(view_get_many) vq_view_get_many;
-EF__VIEWS_OP(view_scan) vq_view_scan;
-EF__VIEWS_OP(watermark_get) vq_watermark_get;
 EF__VIEWS_OP(watermark_get_many) vq_watermark_get_many;
-EF__VIEWS_OP(watermark_scan) vq_watermark_scan;
-EF__VIEWS_OP(tenant_cursor_get) vq_tenant_cursor_get;
-EF__VIEWS_OP(tenant_cursor_ls) vq_tenant_cursor_ls;
-EF__VIEWS_OP(fence_get) vq_fence_get;
-EF__VIEWS_OP(failure_ls) vq_failure_ls;
