@@ -256,6 +256,8 @@ static long peak_rss_kb(void)
     return kb;
 }
 
+double bench_cpu_secs;
+
 void bench_report(const char *bench, const char *name, uint64_t n, double secs,
                   bench_latency *latency)
 {
@@ -263,10 +265,11 @@ void bench_report(const char *bench, const char *name, uint64_t n, double secs,
 
     if (latency->count > 0)
         qsort(latency->ns, latency->count, sizeof *latency->ns, compare_ns);
-    (void)printf("{\"bench\":\"%s\",\"case\":\"%s\",\"rate\":%.1f,\"n\":%" PRIu64 ",\"secs\":%.3f,"
-                 "\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,\"rss_kb\":%ld}\n",
-                 bench, name, secs > 0 ? (double)n / secs : 0, n, secs, percentile_us(latency, 500),
-                 percentile_us(latency, 990), percentile_us(latency, 1000), rss_kb);
+    (void)printf(
+        "{\"bench\":\"%s\",\"case\":\"%s\",\"rate\":%.1f,\"n\":%" PRIu64 ",\"secs\":%.3f,"
+        "\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,\"rss_kb\":%ld,\"cpu_secs\":%.3f}\n",
+        bench, name, secs > 0 ? (double)n / secs : 0, n, secs, percentile_us(latency, 500),
+        percentile_us(latency, 990), percentile_us(latency, 1000), rss_kb, bench_cpu_secs);
     if (fflush(stdout) != 0)
         bench_die("writing the result failed: %s", strerror(errno));
 }

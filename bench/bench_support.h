@@ -77,9 +77,12 @@ typedef struct bench_latency {
 void bench_latency_add(bench_latency *latency, uint64_t ns);
 void bench_latency_release(bench_latency *latency);
 
+/* Processor time of the measured part, where a program sets it. */
+extern double bench_cpu_secs;
+
 /*
- * Print the result line and flush it:
- * {"bench","case","rate","n","secs","p50_us","p99_us","max_us","rss_kb"}. Sorts the latencies.
+ * Print the result line and flush it: {"bench","case","rate","n","secs","p50_us","p99_us","max_us",
+ * "rss_kb","cpu_secs"}. Sorts the latencies.
  */
 void bench_report(const char *bench, const char *name, uint64_t n, double secs,
                   bench_latency *latency);

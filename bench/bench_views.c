@@ -19,16 +19,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROJECTIONS_MAX 16
+#define PROJECTIONS_MAX 100
 #define HAND_KEY_BYTES 16
 
 static const char usage[] =
     "usage: bench_views catch_up [n=1000000] [streams=1000] [indexed=0] [keep=NAME] [store=KIND]\n"
     "       bench_views drain [n=100000] [streams=1000] [batch=1000] [projections=1]\n"
     "                         [known=0] [any=0] [store=KIND]\n"
+    "       bench_views fan_out [n=300] [views=1000]\n"
     "       bench_views find|get [views=1000000] [n=20000] [limit=20] [hand=0] [keep=NAME]\n"
     "\n"
-    "catch_up and drain count events, find and get calls. Prints one line of JSON; the latencies\n"
+    "catch_up, drain and fan_out count events, find and get calls. An event of fan_out makes so "
+    "many\n"
+    "views. Prints one line of JSON; the latencies\n"
     "are of one tick or one call; stderr has the processor time. BENCH_DIR is\n"
     "the directory of the files; keep leaves the stores in BENCH_DIR/NAME for the next run: to "
     "catch up\n"
@@ -38,6 +41,12 @@ static const char usage[] =
     "begins when it is first picked. All take seed=1. store is sqlite or lmdb.\n"
     "\n"
     "example: BENCH_DIR=/var/tmp bench_views catch_up streams=100000\n";
+
+#define FAN_OUT_MAX 10000
+
+typedef struct fan_event {
+    char data[64 * FAN_OUT_MAX];
+} fan_event;
 
 typedef struct bench_run {
     int64_t n, streams, batch, projections, indexed, views, limit, seed, hand, known, any;
@@ -141,15 +150,25 @@ static void open_engine(bench_run *run)
           "engine", &err);
 }
 
+static void deploy_text(bench_run *run, const char *text)
+{
+    ef_error err = EF_ERROR_INIT;
+    ef_projection_list list = {0};
+    ef_text report = {0};
+
+    check(ef_projection_deploy(run->engine,
+                               &(ef_deploy){.file_name = "bench.fold", .text = ef_str_from(text)},
+                               &list, &report, &err),
+          report.ptr ? report.ptr : "deploy", &err);
+    EF_RELEASE(&list);
+    EF_RELEASE(&report);
+}
+
 /* A counter, a sum and the texts of the newest event: views of about the same size as in the floor.
  */
 static void deploy(bench_run *run)
 {
-    ef_error err = EF_ERROR_INIT;
-
     for (int64_t i = 1; i <= run->projections; i++) {
-        ef_projection_list list = {0};
-        ef_text report = {0};
         char text[512];
         (void)snprintf(text, sizeof text,
                        "projection orders_%" PRId64 " version 1\n"
@@ -163,12 +182,7 @@ static void deploy(bench_run *run)
                        "  sku = data.sku\n"
                        "  note = data.note\n",
                        i, run->indexed ? "  index line\n" : "");
-        check(ef_projection_deploy(
-                  run->engine, &(ef_deploy){.file_name = "bench.fold", .text = ef_str_from(text)},
-                  &list, &report, &err),
-              report.ptr ? report.ptr : "deploy", &err);
-        EF_RELEASE(&list);
-        EF_RELEASE(&report);
+        deploy_text(run, text);
     }
 }
 
@@ -255,6 +269,42 @@ static void prepare_ask(bench_run *run)
     close_all(run);
 }
 
+/* Events that make `views` views each. */
+static void fill_fan_out(bench_run *run)
+{
+    fan_event *fan = bench_alloc(1, sizeof *fan);
+    ef_error err = EF_ERROR_INIT;
+    ef_place place;
+
+    for (int64_t i = 0; i < run->n; i++) {
+        size_t len = (size_t)snprintf(fan->data, sizeof fan->data, "{\"items\":[");
+        for (int64_t v = 0; v < run->views; v++)
+            len += (size_t)snprintf(fan->data + len, sizeof fan->data - len,
+                                    "%s{\"id\":\"%" PRId64 "-%" PRId64 "\"}", v ? "," : "", i, v);
+        len += (size_t)snprintf(fan->data + len, sizeof fan->data - len, "]}");
+        ef_new_event event = {
+            .stream = EF_STR("fan"), .type = EF_STR(BENCH_TYPE), .data = {fan->data, len}};
+        check(ef_journal_append(run->journal, &event, 1, &place, &err), "append", &err);
+    }
+    free(fan);
+}
+
+static void prepare_fan_out(bench_run *run)
+{
+    open_journal(run);
+    open_engine(run);
+    deploy_text(run, "projection orders_1 version 1\n"
+                     "  view stream\n"
+                     "\n"
+                     "on " BENCH_TYPE "\n"
+                     "  for item in data.items view item.id\n"
+                     "    orders += 1\n"
+                     "    note = data.note\n");
+    work_until_done(run, NULL);
+    fill_fan_out(run);
+    close_all(run);
+}
+
 /* Fills the stores in a child process, so that its memory does not count. */
 static void prepare_apart(bench_run *run, void (*prepare)(bench_run *run))
 {
@@ -271,9 +321,25 @@ static void prepare_apart(bench_run *run, void (*prepare)(bench_run *run))
         bench_die("the stores could not be filled");
 }
 
-static void bench_fold(bench_run *run, bool drain)
+/* Folds what waits, and checks that it makes `views` views of each projection. */
+static void fold_measured(bench_run *run, const char *name, int64_t views)
 {
     bench_latency latency = {0};
+    double cpu = cpu_secs();
+    uint64_t start = bench_now_ns();
+
+    work_until_done(run, &latency);
+    double elapsed = bench_secs_since(start);
+    bench_cpu_secs = cpu_secs() - cpu;
+    (void)fprintf(stderr, "%.3f s of processor time\n", bench_cpu_secs);
+    bench_report("bench_views", name, (uint64_t)run->n, elapsed, &latency);
+    check_projections(run, views);
+    bench_latency_release(&latency);
+    close_all(run);
+}
+
+static void bench_fold(bench_run *run, bool drain)
+{
     char name[160];
 
     if (run->n < run->streams || run->projections < 1 || run->projections > PROJECTIONS_MAX)
@@ -289,22 +355,27 @@ static void bench_fold(bench_run *run, bool drain)
     if (!drain)
         deploy(run);
 
-    double cpu = cpu_secs();
-    uint64_t start = bench_now_ns();
-    work_until_done(run, &latency);
-    double elapsed = bench_secs_since(start);
-    (void)fprintf(stderr, "%.3f s of processor time\n", cpu_secs() - cpu);
-
     (void)snprintf(name, sizeof name,
                    "%s streams=%" PRId64 " batch=%" PRId64 " projections=%" PRId64
                    " indexed=%" PRId64 " known=%" PRId64 " any=%" PRId64 " store=%s",
                    drain ? "drain" : "catch_up", run->streams, run->batch, run->projections,
                    run->indexed, run->known, run->any,
                    bench_on_postgres() ? "postgres" : run->store);
-    bench_report("bench_views", name, (uint64_t)run->n, elapsed, &latency);
-    check_projections(run, run->any ? streams_picked(run) : run->streams);
-    bench_latency_release(&latency);
-    close_all(run);
+    fold_measured(run, name, run->any ? streams_picked(run) : run->streams);
+}
+
+static void bench_fan_out(bench_run *run)
+{
+    char name[160];
+
+    if (run->views < 1 || run->views > FAN_OUT_MAX)
+        bench_die("views must be 1 to %d", FAN_OUT_MAX);
+    run->queued = true;
+    prepare_apart(run, prepare_fan_out);
+    open_journal(run);
+    open_engine(run);
+    (void)snprintf(name, sizeof name, "fan_out views=%" PRId64, run->views);
+    fold_measured(run, name, run->n * run->views);
 }
 
 static void ask_once(bench_run *run, bool find, uint64_t number)
@@ -461,13 +532,15 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     bool catch_up = strcmp(what, "catch_up") == 0, drain = strcmp(what, "drain") == 0;
     bool find = strcmp(what, "find") == 0, get = strcmp(what, "get") == 0;
-    bench_run run = {.n = catch_up ? 1000000
-                          : drain  ? 100000
-                                   : 20000,
+    bool fan_out = strcmp(what, "fan_out") == 0;
+    bench_run run = {.n = catch_up  ? 1000000
+                          : drain   ? 100000
+                          : fan_out ? 300
+                                    : 20000,
                      .streams = 1000,
                      .batch = 1000,
                      .projections = 1,
-                     .views = 1000000,
+                     .views = fan_out ? 1000 : 1000000,
                      .limit = 20,
                      .store = "sqlite",
                      .seed = 1};
@@ -484,14 +557,16 @@ int main(int argc, char **argv)
         (void)fputs(usage, stdout);
         return 0;
     }
-    if (!catch_up && !drain && !find && !get)
+    if (!catch_up && !drain && !fan_out && !find && !get)
         bench_die("%s", usage);
     bench_settings(argc - 2, argv + 2, settings, sizeof settings / sizeof *settings);
     if (strcmp(run.store, "sqlite") != 0 && strcmp(run.store, "lmdb") != 0)
         bench_die("store must be sqlite or lmdb, not %s", run.store);
-    bench_dir_open(&run.dir, drain ? NULL : run.keep);
+    bench_dir_open(&run.dir, drain || fan_out ? NULL : run.keep);
     if (catch_up || drain)
         bench_fold(&run, drain);
+    else if (fan_out)
+        bench_fan_out(&run);
     else
         bench_ask(&run, find);
     bench_dir_close(&run.dir);

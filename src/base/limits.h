@@ -34,3 +34,6 @@
 #define EF_LIMIT_FOLLOWED_TENANTS 10000        /* of a generation: bounds what is recorded */
 #define EF_LIMIT_CHANGES_KEPT 100000           /* records of a tenant: 15 minutes at 100 a second */
 #define EF_LIMIT_CHANGES_LEFT 87500            /* of these, when the oldest are deleted: rarely */
+#define EF_LIMIT_COMMIT_OUTCOMES                                                                   \
+    (5 * EF_LIMIT_CLAIM_ROWS)                    /* events times projections of a commit */
+#define EF_LIMIT_COMMIT_BYTES (24 * 1024 * 1024) /* of views that a commit changes, in memory */

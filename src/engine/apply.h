@@ -2,9 +2,10 @@
  * apply.h - the one function that applies events, for all drivers; skipped events; side folds.
  *
  * Programs are pure, so a batch is folded in memory first and written once: the views that it
- * touches are read, each event is folded in order, and one transaction of the view store writes
+ * touches are read, each event is folded in order, and a transaction of the view store writes
  * views, index entries, digest, watermarks and cursor, after it has compared fence, live set,
- * generation, watermarks and view digests with what was read. Of two workers with the same events
+ * generation, watermarks and view digests with what was read. A large batch needs several commits
+ * (apply_group.h). Of two workers with the same events
  * the second one finds another watermark, starts over, and then drops the events as duplicates. A
  * crash before the commit leaves nothing; after a crash past the commit the events are claimed
  * again, and the watermarks drop them.
@@ -41,7 +42,11 @@ typedef struct ef__apply {
     /* Acknowledges the batch in the transaction of the views, once the results are known. NULL: the
      * caller acknowledges after the commit. */
     ef_status (*complete)(void *context, void *connection, ef_error *err);
-    void *complete_context;
+    /* Called before each commit of a batch: renews leases, which would end during a long one. NULL:
+     * they are renewed otherwise. */
+    ef_status (*renew)(void *context, ef_error *err);
+    void *context;        /* of both */
+    bool accumulates;     /* several batches are folded into a commit (apply_group.h) */
     bool adds_retry_rows; /* failed and deferred events get rows before the commit: no outbox row
                            * brings them again */
     bool reads_skips;     /* the batch may have old events: recorded skips apply to them */
@@ -53,16 +58,20 @@ typedef struct ef__apply {
     /* For one tenant with its own cursor, to which all events belong: cursor_after is the tenant's,
      * and the generation's cursor stays. NULL otherwise. */
     const ef__tenant_cursor_item *tenant;
-    /* out */
+    /* out; a log-ordered generation may apply only the first events: then event_count, cursor_after
+     * and go_live are changed */
     bool went_live;
     bool stopped;                            /* the tenant stopped before an event that failed */
     const ef__tenant_cursor_change *tenants; /* tenants that stopped, in `arena` */
     size_t tenant_count;
-    ef__apply_result *results; /* [generation * event_count + event], in `arena` */
+    ef__apply_result *results; /* [generation * event_count + event] */
+    size_t rows_from; /* the waiting events of the generations before it have their retry rows */
     int64_t applied, ignored, failed;
     ef__live_set set; /* of ef__apply_run_live */
     ef__arena arena;
-    ef__arena *arenas;      /* one per generation: messages, and what the commit writes */
+    ef__arena *arenas;      /* one per generation: messages of results */
+    ef__arena batch_arena;  /* results, and the following */
+    const bool *not_folded; /* per event: its type is not for folding */
     const ef_event **owned; /* `events`, by ef__apply_set_events */
 } ef__apply;
 

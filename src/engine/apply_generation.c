@@ -26,7 +26,7 @@ ef_status ef__apply_no_memory(ef_error *err)
 
 static ef_str copy_message(ef__generation_work *work, const char *text)
 {
-    ef_str copy = ef__arena_copy(work->arena, ef_str_from(text));
+    ef_str copy = ef__arena_copy(work->messages, ef_str_from(text));
 
     return copy.ptr ? copy : EF_STR("the event failed, and memory ran out for the reason");
 }
@@ -34,18 +34,24 @@ static ef_str copy_message(ef__generation_work *work, const char *text)
 static ef_status add_failure(ef__generation_work *work, const ef_event *event, ef_str code,
                              ef_str message, uint32_t line, ef_error *err)
 {
-    if (!work->failures) /* allocated at the first failure, which is rare */
-        work->change->failures = work->failures =
-            ef__arena_alloc(work->arena, work->apply->event_count * sizeof *work->failures);
-    if (!work->failures)
+    ef__generation_part *part = work->part;
+    ef__generation_change *change = part->change;
+    ef_str tenant = event->tenant, stream = event->stream, id = event->id;
+    ef_status st = ef__arena_own(&part->arena, err, &tenant, &stream, &id, NULL);
+
+    if (st != EF_OK)
+        return st;
+    part->failures = ef__arena_grow(&part->arena, part->failures, change->failure_count,
+                                    sizeof *part->failures, &part->failure_cap);
+    if (!part->failures)
         return ef__apply_no_memory(err);
-    work->failures[work->change->failure_count++] =
+    part->failures[change->failure_count++] =
         (ef__failure){.generation = work->live->generation->id,
-                      .tenant = event->tenant,
-                      .stream = event->stream,
+                      .tenant = tenant,
+                      .stream = stream,
                       .seq = event->seq,
                       .position = event->position,
-                      .event_id = event->id,
+                      .event_id = id,
                       .code = code,
                       .message = message,
                       .line = (int32_t)line,
@@ -57,20 +63,31 @@ static ef_status add_failure(ef__generation_work *work, const ef_event *event, e
 
 /* The watermark of the event's stream after the event. The hash is that of the event at
  * applied_seq, by which a later batch checks that the journal still has it. */
-static void set_watermark(ef__generation_work *work, ef__stream_watermark *watermark,
-                          const ef_event *event, ef__watermark_seqs after)
+static ef_status set_watermark(ef__generation_work *work, ef__stream_watermark *watermark,
+                               const ef_event *event, ef__watermark_seqs after, ef_error *err)
 {
+    ef__generation_part *part = work->part;
+    size_t *count = &part->change->watermark_count;
+
     if (watermark->batch != work->cache->batch) {
+        ef_str tenant = event->tenant, stream = event->stream;
+        ef_status st = ef__arena_own(&part->arena, err, &tenant, &stream, NULL);
+        if (st == EF_OK)
+            part->watermarks = ef__arena_grow(&part->arena, part->watermarks, *count,
+                                              sizeof *part->watermarks, &part->watermark_cap);
+        if (st != EF_OK || !part->watermarks)
+            return ef__apply_no_memory(err);
         watermark->batch = work->cache->batch;
-        watermark->change = &work->watermarks[work->change->watermark_count++];
-        *watermark->change =
-            (ef__watermark_change){event->tenant, event->stream, watermark->now, watermark->now};
+        watermark->change = (*count)++;
+        part->watermarks[watermark->change] =
+            (ef__watermark_change){tenant, stream, watermark->now, watermark->now};
     }
     if (after.expected_next_seq > event->seq && event->seq >= watermark->now.applied_seq)
         memcpy(watermark->now.hash, event->hash, sizeof watermark->now.hash);
     watermark->now.applied_seq = after.applied_seq;
     watermark->now.expected_next_seq = after.expected_next_seq;
-    watermark->change->after = watermark->now;
+    part->watermarks[watermark->change].after = watermark->now;
+    return EF_OK;
 }
 
 static ef_status fail_event(ef__generation_work *work, const ef_event *event, ef_str code,
@@ -102,7 +119,7 @@ static ef_status fold_program(ef__generation_work *work, size_t index, ef__apply
     ef__outcome outcome;
     ef_status st;
 
-    if (skip || work->not_folded[index]) {
+    if (skip || work->apply->not_folded[index]) {
         out->verdict = skip ? EF__VERDICT_SKIPPED : EF__VERDICT_IGNORED;
         return EF_OK;
     }
@@ -193,10 +210,10 @@ static ef_status fold_one(ef__generation_work *work, size_t index, ef__stream_wa
     ef_status st = fold_program(work, index, out, err);
 
     if (st == EF_OK && out->verdict != EF__VERDICT_FAILED)
-        set_watermark(work, watermark, work->apply->events[index], after);
-    work->change->applied += out->verdict == EF__VERDICT_APPLIED;
-    work->change->ignored += out->verdict == EF__VERDICT_IGNORED;
-    work->change->skipped += out->verdict == EF__VERDICT_SKIPPED;
+        st = set_watermark(work, watermark, work->apply->events[index], after, err);
+    work->part->change->applied += out->verdict == EF__VERDICT_APPLIED;
+    work->part->change->ignored += out->verdict == EF__VERDICT_IGNORED;
+    work->part->change->skipped += out->verdict == EF__VERDICT_SKIPPED;
     return st;
 }
 
@@ -216,7 +233,9 @@ static ef_status apply_event(ef__generation_work *work, size_t index, ef__apply_
     if (step.action == EF__WATERMARK_FOLD)
         return fold_one(work, index, watermark, step.after, out, err);
     if (step.after.expected_next_seq != watermark->now.expected_next_seq)
-        set_watermark(work, watermark, event, step.after);
+        st = set_watermark(work, watermark, event, step.after, err);
+    if (st != EF_OK)
+        return st;
     if (step.action == EF__WATERMARK_ALARM)
         return raise_alarm(work, event, watermark->now.applied_seq, out, err);
     out->verdict = EF__VERDICT_DUPLICATE;
@@ -255,22 +274,23 @@ ef_status ef__index_keys(const ef__program *program, ef__match *match, ef__arena
     return st;
 }
 
-static ef_status collect_views(ef__generation_work *work, ef_error *err)
+ef_status ef__work_collect_views(ef__generation_work *work, ef_error *err)
 {
-    ef__arena *arena = work->arena;
+    ef__generation_part *part = work->part;
+    ef__arena *arena = &part->arena;
     size_t at = 0;
     ef_status st = EF_OK;
 
-    work->change->views = work->views =
-        ef__arena_alloc(arena, (ef__folder_changed(work->cache->folder) + 1) * sizeof *work->views);
-    if (!work->views)
+    part->views =
+        ef__arena_alloc(arena, (ef__folder_changed(work->cache->folder) + 1) * sizeof *part->views);
+    if (!part->views)
         return ef__apply_no_memory(err);
     while (st == EF_OK) {
         ef__folded_view view;
         st = ef__folder_next(work->cache->folder, &at, &view, err);
         if (st != EF_OK || view.view_id.len == 0)
             break;
-        ef__view_change *change = &work->views[work->change->view_count++];
+        ef__view_change *change = &part->views[part->change->view_count++];
         *change = (ef__view_change){.view = {.tenant = ef__arena_copy(arena, view.tenant),
                                              .id = ef__arena_copy(arena, view.view_id),
                                              .data = ef__arena_copy(arena, view.data),
@@ -335,71 +355,146 @@ static ef_status fold_event(ef__generation_work *work, size_t index, ef__apply_r
 
 /* --- one generation -------------------------------------------------------------------------- */
 
+#define CHANGE_BYTES 512 /* of a changed view, beside its decoded form: encoded, and its digest */
+
 ef_status ef__work_open(ef__generation_work *work, ef_error *err)
 {
-    ef_status st;
+    ef_status st = work->apply->caches
+                       ? ef__view_cache_acquire(work->engine, work->apply->caches, work->live,
+                                                &work->cache, err)
+                       : ef__view_cache_open(work->engine, work->live, &work->cache, err);
 
-    work->change->watermarks = work->watermarks =
-        ef__arena_alloc(work->arena, (work->apply->event_count + 1) * sizeof *work->watermarks);
-    work->event_watermarks = ef__arena_alloc(work->arena, (work->apply->event_count + 1) *
-                                                              sizeof(ef__stream_watermark *));
-    if (!work->watermarks || !work->event_watermarks)
-        return ef__apply_no_memory(err);
-    st = work->apply->caches ? ef__view_cache_acquire(work->engine, work->apply->caches, work->live,
-                                                      &work->cache, err)
-                             : ef__view_cache_open(work->engine, work->live, &work->cache, err);
+    work->cursor = work->live->generation->position;
+    work->bytes_before = work->cache ? ef__folder_bytes(work->cache->folder) : 0;
     if (st == EF_OK && work->apply->reads_skips)
         st = ef__skips_read(work->engine, work->live->generation, &work->skips, err);
     return st == EF_OK ? ef__match_open(&work->match, err) : st;
 }
 
-ef_status ef__work_fold(ef__generation_work *work, ef_error *err)
+ef_status ef__work_begin_batch(ef__generation_work *work, ef__apply_result *results, ef_error *err)
 {
-    ef_status st = EF_OK;
+    size_t count = work->apply->event_count;
 
-    st = ef__view_cache_prefetch(work->cache, work->apply->events, work->apply->event_count,
-                                 work->event_watermarks, err);
-    for (size_t i = 0; st == EF_OK && i < work->apply->event_count && !work->apply->stopped; i++)
-        st = fold_event(work, i, &work->results[i], err);
-    if (st == EF_OK && work->apply->tenant && !work->apply->stopped)
-        st = ef__tenant_advance(work->engine, work->apply, &work->stopped, err);
-    ef__view_cache_end_reads(work->cache);
-    return st == EF_OK ? collect_views(work, err) : st;
+    work->results = results;
+    work->next = 0;
+    work->event_watermarks =
+        ef__arena_alloc(&work->apply->batch_arena, (count + 1) * sizeof(ef__stream_watermark *));
+    return work->event_watermarks ? EF_OK : ef__apply_no_memory(err);
 }
 
-void ef__work_complete(const ef__generation_work *work, ef__generation_change *out)
+bool ef__work_has_folded(const ef__generation_work *work)
 {
-    const ef__generation *generation = work->live->generation;
+    return work->next == work->apply->event_count || work->apply->stopped;
+}
+
+static bool is_part_full(const ef__generation_work *work, size_t bytes_before)
+{
+    size_t bytes = ef__folder_bytes(work->cache->folder);
+
+    return (bytes > bytes_before ? bytes - bytes_before : 0) +
+               ef__folder_changed(work->cache->folder) * CHANGE_BYTES >=
+           work->engine->commit_bytes;
+}
+
+/* A log-ordered generation has its cursors in the commit: it ends with the events folded so far. */
+static void cut_events(ef__generation_work *work)
+{
     ef__apply *apply = work->apply;
 
-    apply->applied += out->applied;
-    apply->ignored += out->ignored;
-    apply->failed += (int64_t)out->failure_count;
-    out->tenants = work->stopped.items;
-    out->tenant_count = work->stopped.count;
+    if (!work->live->generation->by_log || ef__work_has_folded(work))
+        return;
+    apply->event_count = work->next;
+    apply->cursor_after = apply->events[work->next - 1]->position;
+    apply->go_live = false;
+}
+
+ef_status ef__work_fold(ef__generation_work *work, ef_error *err)
+{
+    const ef__apply *apply = work->apply;
+    size_t first = work->next;
+    ef_status st =
+        ef__view_cache_prefetch(work->cache, apply->events + first, apply->event_count - first,
+                                work->event_watermarks + first, err);
+
+    work->is_full = false;
+    while (st == EF_OK && !work->is_full && !ef__work_has_folded(work)) {
+        st = fold_event(work, work->next, &work->results[work->next], err);
+        work->next++;
+        work->part_events++;
+        work->is_full = is_part_full(work, work->bytes_before);
+    }
+    cut_events(work);
+    if (st == EF_OK && apply->tenant && !apply->stopped)
+        st = ef__tenant_advance(work->engine, work->apply, &work->stopped, err);
+    ef__view_cache_end_reads(work->cache);
+    return st == EF_OK && (work->is_full || !apply->accumulates) ? ef__work_collect_views(work, err)
+                                                                 : st;
+}
+
+/* The cursor after the events that are folded. */
+static int64_t cursor_after(const ef__generation_work *work)
+{
+    const ef__apply *apply = work->apply;
+
+    return work->next < apply->event_count ? apply->events[work->next - 1]->position
+                                           : apply->cursor_after;
+}
+
+void ef__work_complete(ef__generation_work *work, bool is_last)
+{
+    ef__generation_change *change = work->part->change;
+    const ef__apply *apply = work->apply;
+
+    change->views = work->part->views;
+    change->watermarks = work->part->watermarks;
+    change->failures = work->part->failures;
+    change->tenants = work->stopped.items;
+    change->tenant_count = work->stopped.count;
     if (apply->moves_cursor) {
-        assert(apply->cursor_after >= generation->position); /* a cursor only grows */
-        out->cursor_before = generation->position;
-        out->cursor_after = apply->cursor_after;
-        out->go_live = apply->go_live;
+        change->cursor_before = work->cursor;
+        change->cursor_after = cursor_after(work);
+        change->go_live = apply->go_live && is_last;
+        assert(change->cursor_after >= change->cursor_before); /* a cursor only grows */
         /* Holes count as ignored, so that applied + ignored + skipped + rows = positions. */
         if (ef__journal_is_sparse(work->engine->journal))
-            out->ignored +=
-                apply->cursor_after - generation->position - (int64_t)apply->event_count;
+            change->ignored +=
+                change->cursor_after - change->cursor_before - (int64_t)work->part_events;
+        work->cursor = change->cursor_after;
     }
+    work->part_events = 0;
+    work->is_full = false;
+    work->bytes_before = ef__folder_bytes(work->cache->folder);
+}
+
+void ef__part_reset(ef__generation_part *part)
+{
+    const ef__generation_change *change = part->change;
+
+    *part->change = (ef__generation_change){.generation = change->generation, .era = change->era};
+    ef__arena_recycle(&part->arena);
+    part->views = NULL;
+    part->failures = NULL;
+    part->watermarks = NULL;
+    part->failure_cap = part->watermark_cap = 0;
+}
+
+void ef__part_commit(const ef__generation_work *work, ef__generation_part *part)
+{
+    ef__apply *apply = work->apply;
+
+    apply->applied += part->change->applied;
+    apply->ignored += part->change->ignored;
+    apply->failed += (int64_t)part->change->failure_count;
+    ef__view_size_check(work->engine, work->live->generation, part->change->views,
+                        part->change->view_count);
 }
 
 void ef__work_close(ef__generation_work *work, bool is_committed)
 {
-    if (is_committed)
-        ef__view_size_check(work->engine, work->live->generation, work->change->views,
-                            work->change->view_count);
     ef__stopped_tenants_release(&work->stopped);
     ef__match_close(work->match);
     if (!work->apply->caches)
         ef__view_cache_close(work->cache);
-    else if (work->cache && is_committed)
-        ef__view_cache_commit(work->cache, work->change);
-    else if (work->cache)
+    else if (work->cache && !is_committed)
         ef__view_cache_reset(work->cache);
 }

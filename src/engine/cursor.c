@@ -92,7 +92,7 @@ static ef_status pause_catch_up(ef_engine *engine, ef__scope *scope, size_t even
 /* Applies the events that were read after the cursor, and moves it past them. An event of a
  * log-ordered projection that fails stops its tenant only. */
 static ef_status apply_batch(ef_engine *engine, const ef__live *live, ef__scope *scope,
-                             const ef_batch *batch, int64_t reached, ef_tick *tick, ef_error *err)
+                             const ef_batch *batch, int64_t *reached, ef_tick *tick, ef_error *err)
 {
     const ef__generation *generation = live->generation;
     bool catching_up = generation->state == EF__GENERATION_CATCHING_UP;
@@ -103,16 +103,19 @@ static ef_status apply_batch(ef_engine *engine, const ef__live *live, ef__scope 
                                  .reads_skips = true,
                                  .caches = &engine->cursor.caches,
                                  .moves_cursor = true,
-                                 .cursor_after = reached,
+                                 .cursor_after = *reached,
                                  .go_live = catching_up && !batch->more,
                                  .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
     ef_status st = ef__scope_apply(engine, scope, batch, &apply, tick, err);
+    bool more = batch->more || apply.event_count < batch->count;
 
+    *reached = apply.cursor_after;
     if (st == EF_OK)
-        tick->more = tick->more || batch->more || (apply.go_live && !apply.went_live);
-    if (st != EF_OK || !catching_up || !batch->more)
+        tick->more = tick->more || more || (apply.go_live && !apply.went_live);
+    if (st != EF_OK || !catching_up || !more)
         return st;
-    return pause_catch_up(engine, scope, batch->count, ef__engine_mono_us(engine) - began_us, err);
+    return pause_catch_up(engine, scope, apply.event_count, ef__engine_mono_us(engine) - began_us,
+                          err);
 }
 
 static ef_status advance_cursor(ef_engine *engine, const ef__live *live, ef__scope *scope,
@@ -138,7 +141,7 @@ static ef_status advance_cursor(ef_engine *engine, const ef__live *live, ef__sco
     if (st == EF_OK && batch.more && ef__view_cache_is_small(cache))
         ef__read_ahead_start(&cache->ahead, engine->journal, reached);
     if (st == EF_OK && (catching_up || reached > live->generation->position))
-        st = apply_batch(engine, live, scope, &batch, reached, tick, err);
+        st = apply_batch(engine, live, scope, &batch, &reached, tick, err);
     if (st == EF_OK)
         ef__journal_followed(engine->journal, ef_str_from(cache->ahead.reader), reached);
     ef__read_ahead_recycle(&cache->ahead, &batch);

@@ -92,6 +92,8 @@ struct ef_engine {
     _Atomic int64_t lease_ms, renew_ms; /* of scopes and runs, as of the last tick */
     ef__counts counts;
     size_t view_caches_bytes;  /* of all caches of a driver; EF__VIEW_CACHES_BYTES, less in tests */
+    size_t commit_outcomes;    /* EF_LIMIT_COMMIT_OUTCOMES, less in tests … */
+    size_t commit_bytes;       /* … and EF_LIMIT_COMMIT_BYTES */
     size_t cursor_batch;       /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
     _Atomic bool supervised;   /* a supervisor runs the drivers of this engine */
     _Atomic int64_t worked_us; /* when a task last did some work; monotonic */

@@ -16,9 +16,9 @@
 #define LATELY_MS 60000 /* longer than a lease, and than the longest back-off of a task */
 #define BATCH_GROWTH 16 /* limit for a backlog, in usual batches */
 #define BATCH_STEP 4    /* growth from one batch to the next */
-/* Events times projections of a batch: all changes are in memory at once, and if every event
- * failed, one ack would write all of the rows. */
-#define BATCH_OUTCOMES ((size_t)5 * EF_LIMIT_CLAIM_ROWS)
+/* Events times projections of a batch: bounds the memory of results (24 bytes each), and the time
+ * until the batch is acknowledged. */
+#define BATCH_OUTCOMES ((size_t)100 * EF_LIMIT_CLAIM_ROWS)
 #define IDLE_AFTER_MS                                                                              \
     10000 /* as long as a lease: a worker with more frequent work keeps its leases */
 
@@ -116,13 +116,14 @@ const ef__apply_result *ef__apply_waiting(const ef__apply *apply, size_t first, 
     return found;
 }
 
-size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, ef_retry_row *out)
+size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, size_t first,
+                              size_t last, ef_retry_row *out)
 {
     size_t count = 0, end;
 
-    for (size_t first = 0; first < apply->generation_count; first = end) {
+    for (; first < last; first = end) {
         ef_str lane = apply->generations[first].generation->name;
-        for (end = first + 1; end < apply->generation_count; end++)
+        for (end = first + 1; end < last; end++)
             if (!ef_str_equal(apply->generations[end].generation->name, lane))
                 break;
         for (size_t i = 0; i < apply->event_count; i++) {
@@ -185,20 +186,26 @@ static ef_status ack_batch(const queue_pass *pass, void *connection, const ef_re
     return ef__outbox_ack(pass->engine->journal, connection, &ack, err);
 }
 
+/* The leases may end during a large batch. */
+static ef_status renew_leases(void *context, ef_error *err)
+{
+    queue_pass *pass = context;
+
+    return ef__membership_renew(&pass->engine->queue.membership, pass->tick, err);
+}
+
 /* Acknowledges a batch by its results. Called inside the commit of the views, or after it. */
 static ef_status ack_results(void *context, void *connection, ef_error *err)
 {
     queue_pass *pass = context;
-    size_t most = pass->apply.event_count * pass->apply.generation_count, count = 0;
-    ef_retry_row *retry_rows =
-        ef__arena_alloc(&pass->engine->queue.arena, (most + 1) * sizeof *retry_rows);
-    ef_status st = retry_rows ? EF_OK : no_memory(err);
+    const ef__apply *apply = &pass->apply;
+    size_t first = apply->rows_from, last = apply->generation_count, count = 0;
+    ef_retry_row *retry_rows = ef__arena_alloc(
+        &pass->engine->queue.arena, (apply->event_count * (last - first) + 1) * sizeof *retry_rows);
+    ef_status st = retry_rows ? renew_leases(pass, err) : no_memory(err);
 
     if (st == EF_OK)
-        st = ef__membership_renew(&pass->engine->queue.membership, pass->tick,
-                                  err); /* the lease may end during a large batch */
-    if (st == EF_OK)
-        count = ef__retry_rows_collect(pass->engine, &pass->apply, retry_rows);
+        count = ef__retry_rows_collect(pass->engine, apply, first, last, retry_rows);
     if (st == EF_OK)
         st = ack_batch(pass, connection, retry_rows, count, err);
     if (st == EF_OK)
@@ -216,7 +223,8 @@ static ef_status apply_claimed(queue_pass *pass, ef_error *err)
 
     pass->apply.caches = &pass->engine->queue.caches;
     pass->apply.complete = pass->engine->joined ? ack_results : NULL;
-    pass->apply.complete_context = pass;
+    pass->apply.renew = renew_leases;
+    pass->apply.context = pass;
     st = ef__apply_set_rows(pass->engine, pass->held, pass->held_count, pass->claimed.items,
                             pass->claimed.count, &pass->apply, err);
     if (st == EF_OK)

@@ -37,9 +37,11 @@ const ef__apply_result *ef__apply_waiting(const ef__apply *apply, size_t first, 
 /* That row, after `failures_before` failures. */
 ef_retry_row ef__retry_row_make(const ef_engine *engine, ef_str lane, int64_t position,
                                 const ef__apply_result *result, int32_t failures_before);
-/* One row per event and projection that needs one; generations of a projection are adjacent and
- * share its lane. `out` has space for all of them. Returns the number. */
-size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, ef_retry_row *out);
+/* One row per event and projection that needs one, of the generations first … last - 1;
+ * generations of a projection are adjacent and share its lane. `out` has space for all of them.
+ * Returns the number. */
+size_t ef__retry_rows_collect(const ef_engine *engine, const ef__apply *apply, size_t first,
+                              size_t last, ef_retry_row *out);
 
 /* Adds rows for the events of the stream up to `upto` that the generation lacks: no other row
  * brings them. A bounded number per call; existing rows stay. (gaps.c) */

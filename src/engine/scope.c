@@ -168,7 +168,7 @@ ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_ba
         tick->applied += apply->applied;
         tick->ignored += apply->ignored;
         tick->failed += apply->failed;
-        tick->caught_up += (int64_t)batch->count;
+        tick->caught_up += (int64_t)apply->event_count;
     }
     apply->fences = NULL;
     return st;

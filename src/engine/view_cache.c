@@ -321,49 +321,66 @@ bool ef__view_cache_is_small(const ef__view_cache *cache)
     return name_bytes(cache) < SMALL_BYTES;
 }
 
-/* Decoded views are the largest part, and can be read again. Watermarks and digests are small, and
- * save a read for each stream or view that the store does not have. */
-static void evict_views(ef__view_cache *cache)
+/* Sums over all caches of the driver. */
+static size_t all_bytes(const ef__view_cache *cache, size_t *out_names)
 {
-    size_t names = 0, views = 0, max = cache->engine->view_caches_bytes;
+    size_t names = 0, views = 0;
 
-    for (const ef__view_cache *s = *cache->all; s; s = s->next) {
+    for (const ef__view_cache *s = cache->all ? *cache->all : cache; s; s = s->next) {
         names += name_bytes(s);
         views += ef__folder_bytes(s->folder);
     }
-    if (names > max / 4 * 3) {
-        ef__view_cache_reset(cache);
-    } else if (names + views > max) {
-        ef__folder_reset(cache->folder);
-        cache->has_evicted = true;
-    }
+    *out_names = names;
+    return names + views;
 }
 
-void ef__view_cache_commit(ef__view_cache *cache, const ef__generation_change *change)
+bool ef__view_caches_are_full(const ef__view_cache *cache)
+{
+    size_t names;
+
+    return all_bytes(cache, &names) > cache->engine->view_caches_bytes;
+}
+
+/* Decoded views are the largest part, and can be read again. Watermarks and digests are small, and
+ * save a read for each stream or view that the store does not have. */
+void ef__view_cache_evict(ef__view_cache *cache)
+{
+    size_t names, max = cache->engine->view_caches_bytes, bytes = all_bytes(cache, &names);
+
+    if (bytes <= max)
+        return;
+    if (names > max / 4 * 3)
+        ef__view_cache_reset(cache);
+    ef__folder_reset(cache->folder);
+    cache->has_evicted = true;
+    /* Many caches share the limit: what each keeps for its next batch would exceed it. */
+    ef__pair_map_release(&cache->prefetched);
+    ef__arena_release(&cache->prefetched_arena);
+    ef__arena_release(&cache->loaded);
+}
+
+bool ef__view_cache_commit(ef__view_cache *cache, const ef__generation_change *change)
 {
     uint64_t sums[2];
-    bool whole = true;
 
     ef__digest_sums(cache->digest, sums);
-    for (size_t i = 0; whole && i < change->view_count; i++)
-        whole = record_view(cache, &change->views[i], sums);
+    for (size_t i = 0; i < change->view_count; i++)
+        if (!record_view(cache, &change->views[i], sums))
+            return false;
     ef__folder_settle(cache->folder);
     if (change->cursor_after)
         cache->position = change->cursor_after;
     cache->batch++;
     cache->events += change->applied + change->ignored + change->skipped;
     ef__digest_bytes(sums, cache->digest);
-    if (whole)
-        evict_views(cache);
-    else
-        ef__view_cache_reset(cache);
+    return true;
 }
 
 void ef__view_cache_reset(ef__view_cache *cache)
 {
     ef__folder_reset(cache->folder);
-    ef__pair_map_reset(&cache->watermarks);
-    ef__pair_map_reset(&cache->digests);
+    ef__pair_map_release(&cache->watermarks);
+    ef__pair_map_release(&cache->digests);
     cache->is_complete = false;
     cache->has_evicted = false;
 }

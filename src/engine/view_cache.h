@@ -64,9 +64,9 @@ void ef__read_ahead_release(ef__read_ahead *ahead);
 
 typedef struct ef__stream_watermark {
     ef__watermark now;
-    uint64_t batch;               /* number of the last batch that moved it … */
-    ef__watermark_change *change; /* … and the change; valid during that batch */
-    uint64_t checked;             /* number of the last batch that found its event in the journal */
+    uint64_t batch;   /* number of the last batch that moved it … */
+    size_t change;    /* … and its change; valid during that batch */
+    uint64_t checked; /* number of the last batch that found its event in the journal */
 } ef__stream_watermark;
 
 typedef struct ef__view_cache {
@@ -122,7 +122,12 @@ bool ef__view_cache_is_small(const ef__view_cache *cache);
 /* The batch is folded: closes the snapshot, so that the commit is not blocked by it. */
 void ef__view_cache_end_reads(ef__view_cache *cache);
 
-/* The change was committed. Evicts views, or everything, above the limit. */
-void ef__view_cache_commit(ef__view_cache *cache, const ef__generation_change *change);
+/* The change was committed, or will be before another one. False: memory ran out; the cache must be
+ * reset after the commit. */
+bool ef__view_cache_commit(ef__view_cache *cache, const ef__generation_change *change);
+/* Are the caches of the driver above their limit? */
+bool ef__view_caches_are_full(const ef__view_cache *cache);
+/* Evicts views, or everything, above the limit. All changes are in the store. */
+void ef__view_cache_evict(ef__view_cache *cache);
 /* The change was not committed: empties the cache. */
 void ef__view_cache_reset(ef__view_cache *cache);

@@ -5,6 +5,8 @@
  */
 #include "worker.h"
 
+#include "../../src/engine/engine_priv.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,6 +67,9 @@ static const char TRAIL_2[] = "projection trail version 2\n"
                               "  last = data.i\n"
                               "  recent push data.i keep 3\n";
 
+/* A commit for each projection or two, so that kills between them are met too. */
+#define COMMIT_OUTCOMES 40
+
 ef_status open_engine(struct worker *w, const char *name, ef_engine **out)
 {
     const char *slash = strrchr(w->database, '/');
@@ -73,12 +78,15 @@ ef_status open_engine(struct worker *w, const char *name, ef_engine **out)
 
     (void)snprintf(url, sizeof url, "sqlite:%.*s/views.db", slash ? folder : 1,
                    slash ? w->database : ".");
-    return ef_engine_open(&(ef_engine_options){.journal = w->journal,
-                                               .views_url = url,
-                                               .create = true,
-                                               .worker = ef_str_from(name),
-                                               .clock = &worker_clock},
-                          out, &w->err);
+    ef_status st = ef_engine_open(&(ef_engine_options){.journal = w->journal,
+                                                       .views_url = url,
+                                                       .create = true,
+                                                       .worker = ef_str_from(name),
+                                                       .clock = &worker_clock},
+                                  out, &w->err);
+    if (st == EF_OK)
+        (*out)->commit_outcomes = COMMIT_OUTCOMES;
+    return st;
 }
 
 /* --- deploy ------------------------------------------------------------------------------------

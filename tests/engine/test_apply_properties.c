@@ -260,7 +260,7 @@ static result catch_up(bench *b, const char *views, const char *program, const c
     result r;
 
     if (bytes)
-        engine->view_caches_bytes = bytes;
+        engine->view_caches_bytes = engine->commit_bytes = bytes;
     deploy(b, engine, program);
     drain(b, engine, 0);
     r = look(b, engine, projection);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Fails on an event with bad set. */
 static const char COUNTS[] = "projection counts version 1\n"
@@ -275,7 +276,7 @@ static void a_batch_grows_up_to_the_claim_limit(void **state)
     fixture_close(f);
 }
 
-static void with_many_projections_batches_grow_less(void **state)
+static void with_many_projections_batches_grow_as_with_one(void **state)
 {
     fixture fx, *f = &fx;
     ef_work_options options = {.batch = 1000};
@@ -293,7 +294,7 @@ static void with_many_projections_batches_grow_less(void **state)
     append_many(f, 1001);
     OK(ef_engine_work(f->engine, &options, &t, &f->err));
     CHECK(t.more);
-    CHECK_INT(80000 / 25, f->engine->queue.batch);
+    CHECK_INT(4000, f->engine->queue.batch);
     fixture_close(f);
 }
 
@@ -474,6 +475,109 @@ static void large_batches_give_the_same_views_as_small_ones(void **state)
     CHECK_INT(few.pending, many.pending);
 }
 
+/* --- several commits of one batch --------------------------------------------------------------
+ */
+
+/* Counts the commits of a view store, and refuses one of them. */
+static const ef__views_ops *real_ops;
+static int commit_count, refused_commit;
+
+static ef_status count_commit(ef_views *views, const ef__views_commit *commit, ef_error *err)
+{
+    if (++commit_count == refused_commit)
+        return ef_fail(err, EF_IO, "commit %d is refused", commit_count);
+    return real_ops->commit(views, commit, err);
+}
+
+static void count_commits(ef_engine *engine, ef__views_ops *ops, int refused)
+{
+    real_ops = engine->views->ops;
+    *ops = *real_ops;
+    ops->commit = count_commit;
+    engine->views->ops = ops;
+    commit_count = 0;
+    refused_commit = refused;
+}
+
+static void a_large_batch_is_committed_by_groups_of_projections_and_acknowledged_once(void **state)
+{
+    fixture fx, *f = &fx;
+    ef__views_ops ops;
+
+    (void)state;
+    start(f);
+    f->engine->commit_outcomes = 3;
+    append(f, "s", "added", GOOD);
+    append(f, "t", "added", BAD);
+    append(f, "u", "added", GOOD);
+    count_commits(f->engine, &ops, 2);
+    REFUSED(EF_IO, ef_engine_work(f->engine, NULL, &(ef_tick){0}, &f->err));
+    CHECK_TEXT("{\"n\":3}", view_data(f, "counts", "added"));
+    CHECK_TEXT("", view_data(f, "sums", "a"));
+    CHECK_INT(3, summary_of(f, "*").pending + summary_of(f, "*").processing);
+    CHECK_INT(2, commit_count);
+
+    drain(f);
+    CHECK_TEXT("{\"n\":3}", view_data(f, "counts", "added"));
+    CHECK_TEXT("{\"n\":2,\"sum\":2}", view_data(f, "sums", "a"));
+    CHECK_INT(1, summary_of(f, "sums").failed);
+    CHECK_INT(0, summary_of(f, "*").pending);
+    check_accounts(f, "sums", "live", 1);
+    check_accounts(f, "counts", "live", 0);
+    f->engine->views->ops = real_ops;
+    fixture_close(f);
+}
+
+/* An event that fails in a projection whose group does not acknowledge the batch. */
+static void retry_rows_of_every_group_are_written(void **state)
+{
+    fixture fx, *f = &fx;
+    char counts[500];
+
+    (void)state;
+    start(f);
+    f->engine->commit_outcomes = 1;
+    (void)snprintf(counts, sizeof counts, "%s%s", "projection a_sums version 1\n",
+                   strchr(SUMS, '\n') + 1);
+    deploy(f, counts);
+    drain(f);
+    append(f, "s", "added", BAD);
+    append(f, "s", "added", GOOD);
+    drain(f);
+    CHECK_INT(1, summary_of(f, "a_sums").failed);
+    CHECK_INT(1, summary_of(f, "a_sums").pending);
+    CHECK_INT(1, summary_of(f, "sums").failed);
+    CHECK_INT(1, summary_of(f, "sums").pending);
+    check_accounts(f, "a_sums", "live", 2);
+    fixture_close(f);
+}
+
+static void events_that_change_many_views_are_committed_in_parts(void **state)
+{
+    fixture fx, *f = &fx;
+    ef__views_ops ops;
+    ef_tick t;
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    deploy(f, "projection items version 1\n  view stream\n"
+              "on *\n  for item in data.items view item.id\n    n += 1\n");
+    drain(f);
+    f->engine->commit_bytes = 1;
+    for (int i = 0; i < 5; i++)
+        append(f, i % 2 ? "s" : "t", "listed", "{\"items\":[{\"id\":\"a\"},{\"id\":\"b\"}]}");
+    count_commits(f->engine, &ops, 4);
+    REFUSED(EF_IO, ef_engine_work(f->engine, NULL, &t, &f->err));
+    CHECK_TEXT("{\"n\":3}", view_data(f, "items", "a")); /* three parts are committed */
+    CHECK_INT(5, summary_of(f, "*").pending + summary_of(f, "*").processing);
+    drain(f);
+    CHECK_TEXT("{\"n\":5}", view_data(f, "items", "b"));
+    CHECK_INT(0, summary_of(f, "*").pending);
+    check_accounts(f, "items", "live", 0);
+    f->engine->views->ops = real_ops;
+    fixture_close(f);
+}
+
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[] = {
@@ -486,13 +590,16 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_backlog_is_claimed_in_growing_batches),
         cmocka_unit_test(ticks_and_claimed_rows_are_counted),
         cmocka_unit_test(a_batch_grows_up_to_the_claim_limit),
-        cmocka_unit_test(with_many_projections_batches_grow_less),
+        cmocka_unit_test(with_many_projections_batches_grow_as_with_one),
         cmocka_unit_test(rows_in_flight_at_a_crash_are_isolated_and_none_is_lost),
         cmocka_unit_test(
             a_row_alone_in_flight_at_a_crash_counts_an_attempt_in_every_projection_that_lacks_it),
         cmocka_unit_test(a_worker_that_lost_its_leases_changes_nothing),
         cmocka_unit_test(the_view_cache_equals_the_store),
         cmocka_unit_test(large_batches_give_the_same_views_as_small_ones),
+        cmocka_unit_test(a_large_batch_is_committed_by_groups_of_projections_and_acknowledged_once),
+        cmocka_unit_test(retry_rows_of_every_group_are_written),
+        cmocka_unit_test(events_that_change_many_views_are_committed_in_parts),
     };
 
     fixture_backend = argc > 1 ? argv[1] : "memory";

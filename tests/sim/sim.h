@@ -112,6 +112,7 @@ typedef struct sim_world {
     int workers, partitions, streams;
     int bad_permille;
     size_t batch;
+    bool small_commits; /* a commit for each projection and event */
     int64_t lease_ms;
     bool folds_inline; /* the operator's appends fold at once */
     bool skips_dead;   /* the ledger is set to skip and record */

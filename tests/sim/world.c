@@ -39,6 +39,7 @@ static void choose_world(sim_world *sim)
     sim->skips_dead = sim->oracle.skips_dead = random_chance(&sim->random, 200);
     /* Not in the worlds of seeds.txt, which must stay as they were. */
     sim->publishes = sim->seed % 9 == 3 || sim->seed % 9 == 8;
+    sim->small_commits = sim->seed % 13 == 0 || sim->seed % 13 == 7;
 }
 
 /* A store's interface may have grown: the proxy must have every function that the store has. Both
