@@ -61,7 +61,7 @@ ef_status ef__eval_data(ef__eval *ev)
 static ef_status eval_time(ef__eval *ev, const ef__expr *expr)
 {
     ef_time_format(ev->event->time_us, ev->time_text);
-    ev->time = ef__value_string(ef_str_from(ev->time_text));
+    ev->time = ef__value_string((ef_str){ev->time_text, sizeof "yyyy-mm-ddThh:mm:ss.ffffffZ" - 1});
     ev->time.plain = true;
     return ef__eval_charge_output(ev, expr, ev->time.len);
 }

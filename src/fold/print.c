@@ -304,7 +304,7 @@ static size_t short_number_size(int64_t coefficient, uint32_t scale)
     return (digits > scale ? digits : scale + 1) + (scale > 0) + negative;
 }
 
-static EF__SELDOM size_t container_size(ef__value v)
+static EF__SELDOM size_t tree_size(ef__value v)
 {
     ef__value_walk walk = ef__value_walk_of(v);
     size_t size = 2;
@@ -314,6 +314,25 @@ static EF__SELDOM size_t container_size(ef__value v)
         if (v.kind == EF__VALUE_OBJECT)
             size += ef__value_size(walk.key) + 1;
     }
+    return size;
+}
+
+/* Without a walk, whose copies of values the processor waits for. */
+static EF__SELDOM size_t container_size(ef__value v)
+{
+    size_t count = ef__value_count(v), size = 2 + (count ? count - 1 : 0);
+
+    if (v.home == EF__HOME_JSON)
+        return tree_size(v);
+    if (v.kind == EF__VALUE_ARRAY) {
+        const ef__value *items = v.as.array->items + v.as.array->start;
+        for (size_t i = 0; i < count; i++)
+            size += ef__value_size(items[i]);
+        return size;
+    }
+    const ef__member *members = v.as.object->members;
+    for (size_t i = 0; i < count; i++)
+        size += ef__value_size(members[i].key) + 1 + ef__value_size(members[i].value);
     return size;
 }
 
