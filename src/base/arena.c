@@ -130,6 +130,37 @@ void *ef__arena_grow(ef__arena *arena, void *items, size_t count, size_t size, s
     return more;
 }
 
+bool ef__texts_own(const ef__texts *texts, void *item, ef__arena *arena)
+{
+    bool copied = true;
+
+    for (size_t i = 0; i < texts->count; i++) {
+        ef_str *text = ef__text_at(texts, item, i);
+        *text = ef__arena_copy(arena, *text);
+        copied = copied && text->ptr;
+    }
+    return copied;
+}
+
+void *ef__list_append(ef__arena *arena, const void *items, size_t *count, const void *item,
+                      size_t size, const ef__texts *texts)
+{
+    enum { FIRST = 16 };
+    bool is_full = *count == 0 || (*count >= FIRST && (*count & (*count - 1)) == 0);
+    size_t cap = is_full ? *count : *count + 1; /* without a store of it */
+    char *grown = ef__arena_grow(arena, (void *)items, *count, size, &cap), *added;
+
+    added = grown ? grown + *count * size : NULL;
+    if (added)
+        memcpy(added, item, size);
+    if (!added || (texts && !ef__texts_own(texts, added, arena))) {
+        *count = 0;
+        return NULL;
+    }
+    ++*count;
+    return grown;
+}
+
 ef_str ef__arena_copy(ef__arena *arena, ef_str text)
 {
     char *ptr = text.len < SIZE_MAX ? ef__arena_alloc(arena, text.len + 1) : NULL;

@@ -47,6 +47,31 @@ void *ef__arena_zalloc(ef__arena *arena, size_t count, size_t size);
 /* When `count` has reached `*cap`: a copy of the items of `size` with twice the capacity; otherwise
  * `items`. The old items stay in the arena. NULL past the maximum. */
 void *ef__arena_grow(ef__arena *arena, void *items, size_t count, size_t size, size_t *cap);
+
+/* The texts of a struct, by their offsets: what is copied when the struct is. */
+typedef struct ef__texts {
+    size_t count, at[8];
+} ef__texts;
+
+static inline ef_str *ef__text_at(const ef__texts *texts, const void *item, size_t i)
+{
+    return (ef_str *)((char *)item + texts->at[i]);
+}
+
+/* Replaces the texts by copies in the arena. False: memory ran out. */
+bool ef__texts_own(const ef__texts *texts, void *item, ef__arena *arena);
+/* The array `items` with a copy of `item` and of its texts (NULL: it has none) as its last one. It
+ * grows by the powers of two, so only functions that do so may have added the items before. NULL,
+ * with a count of 0: memory ran out. */
+void *ef__list_append(ef__arena *arena, const void *items, size_t *count, const void *item,
+                      size_t size, const ef__texts *texts);
+/* Adds to a list that begins empty, in its own memory: EF_NO_MEMORY, and the list is empty. */
+#define ef__list_add(list, item, texts, err)                                                       \
+    (((list)->items = ef__list_append(&(list)->room->arena, (list)->items, &(list)->count, (item), \
+                                      sizeof *(list)->items, (texts)))                             \
+         ? EF_OK                                                                                   \
+         : ef__no_memory(err))
+
 /* A copy followed by a NUL (not counted). ptr is NULL only when memory ran out. */
 ef_str ef__arena_copy(ef__arena *arena, ef_str text);
 /* Replaces each text by a copy: ef__arena_own(arena, err, &tenant, &stream, NULL). EF_NO_MEMORY */

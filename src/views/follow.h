@@ -37,6 +37,5 @@ ef_status ef__follow_crowded(int64_t generation, ef_error *err);
 
 /* An empty list with its memory. */
 ef_status ef__change_list_ready(ef__change_list *list, ef_error *err);
-/* Add a copy of a record. `items` and `cap` are the list's array, which may be reallocated. */
-ef_status ef__change_list_add(ef__change_list *list, ef__change_record **items, size_t *cap,
-                              const ef__change_record *record, ef_error *err);
+/* Of a record. */
+extern const ef__texts ef__change_texts;

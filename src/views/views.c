@@ -73,18 +73,6 @@ const ef__texts ef__failure_texts = {5,
                                       offsetof(ef__failure, event_id), offsetof(ef__failure, code),
                                       offsetof(ef__failure, message)}};
 
-bool ef__texts_own(const ef__texts *texts, void *item, ef__arena *arena)
-{
-    bool copied = true;
-
-    for (size_t i = 0; i < texts->count; i++) {
-        ef_str *text = ef__text_at(texts, item, i);
-        *text = ef__arena_copy(arena, *text);
-        copied = copied && text->ptr;
-    }
-    return copied;
-}
-
 /* Two seeds give two sums of 64 bits. The sums of views are added, so a change costs one
  * subtraction and one addition, and the digest does not depend on the order of changes. */
 #define SEED_A UINT64_C(0x76696577732d3031)

@@ -486,20 +486,8 @@ typedef struct ef__views_options {
     const ef_log *log;
 } ef__views_options;
 
-/* The texts of a struct, by their offsets: what back ends copy and pack. */
-typedef struct ef__texts {
-    size_t count, at[5];
-} ef__texts;
-
+/* What back ends copy and pack. */
 extern const ef__texts ef__generation_texts, ef__view_texts, ef__failure_texts;
-
-static inline ef_str *ef__text_at(const ef__texts *texts, const void *item, size_t i)
-{
-    return (ef_str *)((char *)item + texts->at[i]);
-}
-
-/* Replaces the texts by copies in the arena. False: memory ran out. */
-bool ef__texts_own(const ef__texts *texts, void *item, ef__arena *arena);
 
 /* Open by URL. Statuses as for ef_journal_open. */
 ef_status ef__views_open(const ef__views_options *options, ef_views **out, ef_error *err);

@@ -19,7 +19,7 @@ int64_t ef__mem_lane_find(const mem_journal *mem, ef_str name)
     return -1;
 }
 
-static const mem_texts lane_texts = {4,
+static const ef__texts lane_texts = {4,
                                      {offsetof(mem_lane, name), offsetof(mem_lane, types),
                                       offsetof(mem_lane, settings), offsetof(mem_lane, progress)}};
 
@@ -87,33 +87,27 @@ static int compare_lanes(const void *a, const void *b)
 
 ef_status ef__mem_lane_ls(ef_journal *journal, ef_lane_list *out, ef_error *err)
 {
-    static const mem_texts listed = {4,
+    static const ef__texts listed = {4,
                                      {offsetof(ef_lane, name), offsetof(ef_lane, types),
                                       offsetof(ef_lane, settings), offsetof(ef_lane, progress)}};
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    ef__arena *arena = &out->room->arena;
-    ef_lane *items = ef__arena_zalloc(arena, mem->lane_count, sizeof *items);
     ef_status st = EF_OK;
 
-    if (!items)
-        return ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < mem->lane_count; i++) {
         const mem_lane *lane = &mem->lanes[i];
-        items[i] = (ef_lane){.name = lane->name,
-                             .kind = lane->kind,
-                             .enabled = lane->enabled,
-                             .types = lane->types,
-                             .settings = lane->settings,
-                             .retain_us = lane->retain_us,
-                             .progress = lane->progress};
-        st = ef__mem_texts_copy(&items[i], &listed, arena, err);
+        st = ef__list_add(out,
+                          (&(ef_lane){.name = lane->name,
+                                      .kind = lane->kind,
+                                      .enabled = lane->enabled,
+                                      .types = lane->types,
+                                      .settings = lane->settings,
+                                      .retain_us = lane->retain_us,
+                                      .progress = lane->progress}),
+                          &listed, err);
     }
-    if (st != EF_OK)
-        return st;
-    qsort(items, mem->lane_count, sizeof *items, compare_lanes);
-    out->items = items;
-    out->count = mem->lane_count;
-    return EF_OK;
+    if (st == EF_OK)
+        qsort((void *)out->items, out->count, sizeof *out->items, compare_lanes);
+    return st;
 }
 
 /* The index of a publisher's lane; EF_NOT_FOUND, or EF_BAD_INPUT for a lane of another kind. */

@@ -102,7 +102,7 @@ static size_t worker_at(const mem_journal *mem, ef_str id, bool *found)
     return at;
 }
 
-static const mem_texts worker_texts = {2, {offsetof(ef_worker, id), offsetof(ef_worker, host)}};
+static const ef__texts worker_texts = {2, {offsetof(ef_worker, id), offsetof(ef_worker, host)}};
 
 static void remove_worker(mem_journal *mem, size_t at)
 {
@@ -176,22 +176,14 @@ static ef_status purge_workers(ef_journal *journal, int64_t older_than_ms, int64
 static ef_status list_workers(ef_journal *journal, ef_worker_list *out, ef_error *err)
 {
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    ef__arena *arena = &out->room->arena;
-    ef_worker *items = ef__arena_zalloc(arena, mem->worker_count + 1, sizeof *items);
     ef_status st = EF_OK;
 
-    if (!items)
-        return ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < mem->worker_count; i++) {
-        items[i] = mem->workers[i];
-        ef__worker_judge(&items[i], ef__mem_now(mem));
-        st = ef__mem_texts_copy(&items[i], &worker_texts, arena, err);
+        ef_worker item = mem->workers[i];
+        ef__worker_judge(&item, ef__mem_now(mem));
+        st = ef__list_add(out, &item, &worker_texts, err);
     }
-    if (st != EF_OK)
-        return st;
-    out->items = items;
-    out->count = mem->worker_count;
-    return EF_OK;
+    return st;
 }
 
 /* --- throughput ------------------------------------------------------------------------------- */
@@ -245,14 +237,11 @@ static ef_status list_minutes(ef_journal *journal, int64_t from_us, ef_throughpu
                               ef_error *err)
 {
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    size_t first = minute_at(mem, from_us), count = mem->minute_count - first;
-    ef_throughput *items = ef__arena_zalloc(&out->room->arena, count + 1, sizeof *items);
+    ef_status st = EF_OK;
 
-    if (items)
-        memcpy(items, mem->minutes + first, count * sizeof *items);
-    out->items = items;
-    out->count = items ? count : 0;
-    return items ? EF_OK : ef__no_memory(err);
+    for (size_t i = minute_at(mem, from_us); st == EF_OK && i < mem->minute_count; i++)
+        st = ef__list_add(out, &mem->minutes[i], NULL, err);
+    return st;
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
@@ -372,28 +361,24 @@ static ef_status apply_lease_calls(ef_journal *journal, ef_lease_call *calls, si
 static ef_status list_leases(ef_journal *journal, const ef_lease_kind *kind, ef_lease_list *out,
                              ef_error *err)
 {
-    static const mem_texts listed = {2, {offsetof(ef_lease, key.name), offsetof(ef_lease, holder)}};
+    static const ef__texts listed = {2, {offsetof(ef_lease, key.name), offsetof(ef_lease, holder)}};
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    ef__arena *arena = &out->room->arena;
-    ef_lease *items = ef__arena_zalloc(arena, mem->lease_count + 1, sizeof *items);
     ef_status st = EF_OK;
 
-    if (!items)
-        return ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < mem->lease_count; i++) {
         const mem_lease *lease = &mem->leases[i];
         ef__lease_row row = make_lease_row(lease);
         if (kind && lease->key.kind != *kind)
             continue;
-        items[out->count] = (ef_lease){.key = lease->key,
+        st = ef__list_add(out,
+                          (&(ef_lease){.key = lease->key,
                                        .holder = lease->owner,
                                        .token = lease->token,
                                        .until_us = lease->until_us,
                                        .updated_us = lease->updated_us,
-                                       .live = ef__lease_live(&row, ef__mem_now(mem))};
-        st = ef__mem_texts_copy(&items[out->count++], &listed, arena, err);
+                                       .live = ef__lease_live(&row, ef__mem_now(mem))}),
+                          &listed, err);
     }
-    out->items = items;
     return st;
 }
 

@@ -306,18 +306,12 @@ void ef__mem_text_free(ef_str *text)
     *text = (ef_str){0};
 }
 
-static ef_str *text_of(void *item, const mem_texts *texts, size_t index)
-{
-    assert(index < texts->count);
-    return (ef_str *)(void *)((char *)item + texts->at[index]);
-}
-
-bool ef__mem_texts_own(void *item, const mem_texts *texts)
+bool ef__mem_texts_own(void *item, const ef__texts *texts)
 {
     bool ok = true;
 
     for (size_t i = 0; i < texts->count; i++) {
-        ef_str *text = text_of(item, texts, i), given = *text;
+        ef_str *text = ef__text_at(texts, item, i), given = *text;
         *text = (ef_str){0};
         ok = ok && ef__mem_text_set(text, given);
     }
@@ -326,19 +320,8 @@ bool ef__mem_texts_own(void *item, const mem_texts *texts)
     return ok;
 }
 
-void ef__mem_texts_free(void *item, const mem_texts *texts)
+void ef__mem_texts_free(void *item, const ef__texts *texts)
 {
     for (size_t i = 0; i < texts->count; i++)
-        ef__mem_text_free(text_of(item, texts, i));
-}
-
-ef_status ef__mem_texts_copy(void *item, const mem_texts *texts, ef__arena *arena, ef_error *err)
-{
-    for (size_t i = 0; i < texts->count; i++) {
-        ef_str *text = text_of(item, texts, i);
-        *text = ef__arena_copy(arena, *text);
-        if (!text->ptr)
-            return ef__no_memory(err);
-    }
-    return EF_OK;
+        ef__mem_text_free(ef__text_at(texts, item, i));
 }

@@ -57,17 +57,9 @@ void ef__mem_remove(void *items, size_t *count, size_t at, size_t size);
 bool ef__mem_text_set(ef_str *text, ef_str value);
 void ef__mem_text_free(ef_str *text);
 
-/* The texts of a struct: the offsets of its fields of type ef_str. */
-typedef struct mem_texts {
-    size_t count;
-    size_t at[8];
-} mem_texts;
-
 /* Replaces borrowed texts of `item` by owned copies. False when memory ran out: all are empty. */
-bool ef__mem_texts_own(void *item, const mem_texts *texts);
-void ef__mem_texts_free(void *item, const mem_texts *texts);
-/* Replaces the texts of `item` by copies in `arena`. */
-ef_status ef__mem_texts_copy(void *item, const mem_texts *texts, ef__arena *arena, ef_error *err);
+bool ef__mem_texts_own(void *item, const ef__texts *texts);
+void ef__mem_texts_free(void *item, const ef__texts *texts);
 
 /* --- state ------------------------------------------------------------------------------------ */
 

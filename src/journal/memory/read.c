@@ -17,7 +17,7 @@
 
 /* --- copying out ------------------------------------------------------------------------------ */
 
-static const mem_texts event_texts = {6,
+static const ef__texts event_texts = {6,
                                       {offsetof(ef_event, tenant), offsetof(ef_event, stream),
                                        offsetof(ef_event, id), offsetof(ef_event, type),
                                        offsetof(ef_event, data), offsetof(ef_event, meta)}};
@@ -27,7 +27,7 @@ bool ef__mem_event_copy(const mem_journal *mem, const mem_event *from, ef__arena
 {
     *out = from->event;
     out->type = ef__mem_type_canonical(mem, from->event.type);
-    return ef__mem_texts_copy(out, &event_texts, arena, NULL) == EF_OK;
+    return ef__texts_own(&event_texts, out, arena);
 }
 
 /* Allocates an array for `count` events. */
@@ -148,23 +148,13 @@ static ef_status read_stream_head(ef_journal *journal, ef_str tenant, ef_str str
 static ef_status list_streams(ef_journal *journal, ef_str tenant, bool any_tenant, ef_str after,
                               size_t limit, ef_stream_list *out, ef_error *err)
 {
-    static const mem_texts texts = {2, {offsetof(ef_stream, tenant), offsetof(ef_stream, name)}};
+    static const ef__texts texts = {2, {offsetof(ef_stream, tenant), offsetof(ef_stream, name)}};
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    ef__arena *arena = &out->room->arena;
-    ef_stream *items;
     int64_t from, rest;
     ef_status st = ef__cursor_parse(STREAM_CURSOR, after, &from, &rest, err);
 
     if (st == EF_OK && (from < 0 || from > (int64_t)mem->stream_count))
         st = ef__refuse_cursor(err);
-    if (st != EF_OK)
-        return st;
-    rest = (int64_t)mem->stream_count - from;
-    items =
-        ef__arena_zalloc(arena, ((size_t)rest < limit ? (size_t)rest : limit) + 1, sizeof *items);
-    if (!items)
-        return ef__no_memory(err);
-    out->items = items;
     for (size_t i = (size_t)from; st == EF_OK && i < mem->stream_count; i++) {
         const mem_stream *stream = &mem->streams[i];
         if (!any_tenant && !ef_str_equal(stream->tenant, tenant))
@@ -173,9 +163,9 @@ static ef_status list_streams(ef_journal *journal, ef_str tenant, bool any_tenan
             ef__cursor_format(STREAM_CURSOR, from, 0, out->next);
             break;
         }
-        items[out->count] =
-            (ef_stream){stream->tenant, stream->name, stream->seq, stream->position};
-        st = ef__mem_texts_copy(&items[out->count++], &texts, arena, err);
+        st = ef__list_add(
+            out, (&(ef_stream){stream->tenant, stream->name, stream->seq, stream->position}),
+            &texts, err);
         from = (int64_t)i + 1;
     }
     return st;

@@ -16,7 +16,7 @@
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-static const mem_texts type_texts = {
+static const ef__texts type_texts = {
     3, {offsetof(mem_type, name), offsetof(mem_type, alias_of), offsetof(mem_type, tenant)}};
 
 mem_type *ef__mem_type_find(const mem_journal *mem, ef_str name)
@@ -126,31 +126,28 @@ static int compare_types(const void *a, const void *b)
 static ef_status list_types(ef_journal *journal, const ef__type_query *query, ef_type_list *out,
                             ef_error *err)
 {
-    static const mem_texts listed = {2, {offsetof(ef_type, name), offsetof(ef_type, alias_of)}};
+    static const ef__texts listed = {2, {offsetof(ef_type, name), offsetof(ef_type, alias_of)}};
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    ef__arena *arena = &out->room->arena;
-    ef_type *items = ef__arena_zalloc(arena, mem->type_count + 1, sizeof *items);
     ef_status st = EF_OK;
 
-    if (!items)
-        return ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < mem->type_count; i++) {
         const mem_type *type = &mem->types[i];
         if ((query->name.len && !ef_str_equal(type->name, query->name)) ||
             (query->not_folded && type->intent == EF_INTENT_PROJECTION_AND_REPLAY))
             continue;
-        items[out->count] = (ef_type){type->name, type->intent, type->publish, type->alias_of};
-        st = ef__mem_texts_copy(&items[out->count++], &listed, arena, err);
+        st =
+            ef__list_add(out, (&(ef_type){type->name, type->intent, type->publish, type->alias_of}),
+                         &listed, err);
     }
-    qsort(items, out->count, sizeof *items, compare_types);
-    out->items = items;
+    if (out->count)
+        qsort((void *)out->items, out->count, sizeof *out->items, compare_types);
     return st;
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
 /* Offsets in ef_run, and in mem_run, which begins with one. */
-static const mem_texts run_texts = {7,
+static const ef__texts run_texts = {7,
                                     {offsetof(ef_run, id), offsetof(ef_run, projection),
                                      offsetof(ef_run, tenant), offsetof(ef_run, error),
                                      offsetof(ef_run, reason), offsetof(ef_run, requester),
@@ -159,22 +156,15 @@ static const mem_texts run_texts = {7,
 static ef_status list_found_runs(const mem_journal *mem, const ef_run_query *query,
                                  ef_run_list *out, ef_error *err)
 {
-    ef__arena *arena = &out->room->arena;
-    size_t most = mem->run_count < query->limit ? mem->run_count : query->limit;
-    ef_run *items = ef__arena_zalloc(arena, most + 1, sizeof *items);
     ef_status st = EF_OK;
 
-    if (!items)
-        return ef__no_memory(err);
-    out->items = items;
-    for (size_t i = mem->run_count; st == EF_OK && i-- > 0 && out->count < most;) {
+    for (size_t i = mem->run_count; st == EF_OK && i-- > 0 && out->count < query->limit;) {
         const ef_run *run = &mem->runs[i].run;
         if ((query->open_only && !ef__run_is_open(run->state)) ||
             (query->id && !ef_str_equal(run->id, *query->id)) ||
             (query->tenant && !ef__run_is_of(run, *query->tenant)))
             continue;
-        items[out->count] = *run;
-        st = ef__mem_texts_copy(&items[out->count++], &run_texts, arena, err);
+        st = ef__list_add(out, run, &run_texts, err);
     }
     return st;
 }
@@ -318,7 +308,7 @@ static ef_status cancel_run(ef_journal *journal, ef_str id, ef_error *err)
 
 /* --- the audit log ---------------------------------------------------------------------------- */
 
-static const mem_texts audit_texts = {
+static const ef__texts audit_texts = {
     6,
     {offsetof(ef_audit_entry, action), offsetof(ef_audit_entry, actor),
      offsetof(ef_audit_entry, reason), offsetof(ef_audit_entry, lane),
@@ -360,26 +350,17 @@ static ef_status list_entries(ef_journal *journal, const ef_audit_query *query, 
                               ef_error *err)
 {
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    ef__arena *arena = &out->room->arena;
-    size_t most = mem->audit_count < query->limit ? mem->audit_count : query->limit;
-    ef_audit_entry *items = ef__arena_zalloc(arena, most + 1, sizeof *items);
     ef_status st = EF_OK;
 
-    if (!items)
-        return ef__no_memory(err);
-    out->items = items;
-    for (size_t at = mem->audit_count; st == EF_OK && at-- > 0 && out->count < most;) {
-        if (!matches_query(&mem->audit[at], query))
-            continue;
-        items[out->count] = mem->audit[at];
-        st = ef__mem_texts_copy(&items[out->count++], &audit_texts, arena, err);
-    }
+    for (size_t at = mem->audit_count; st == EF_OK && at-- > 0 && out->count < query->limit;)
+        if (matches_query(&mem->audit[at], query))
+            st = ef__list_add(out, &mem->audit[at], &audit_texts, err);
     return st;
 }
 
 /* --- skips ------------------------------------------------------------------------------------ */
 
-static const mem_texts skip_texts = {
+static const ef__texts skip_texts = {
     3, {offsetof(mem_skip, projection), offsetof(mem_skip, tenant), offsetof(mem_skip, stream)}};
 
 ef_status ef__mem_skip_append(mem_journal *mem, const ef__skip_entry *entry, ef_error *err)
@@ -443,22 +424,15 @@ static ef_status add_skip(ef_journal *journal, const ef__skip_entry *entry, ef_e
 static ef_status list_skips(ef_journal *journal, ef_str projection, int32_t version, int64_t after,
                             size_t limit, ef__skip_list *out, ef_error *err)
 {
-    static const mem_texts listed = {2, {offsetof(ef__skip, tenant), offsetof(ef__skip, stream)}};
+    static const ef__texts listed = {2, {offsetof(ef__skip, tenant), offsetof(ef__skip, stream)}};
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    ef__arena *arena = &out->room->arena;
-    ef__skip *items = ef__arena_zalloc(
-        arena, (mem->skip_count < limit ? mem->skip_count : limit) + 1, sizeof *items);
     ef_status st = EF_OK;
 
-    if (!items)
-        return ef__no_memory(err);
-    out->items = items;
     for (size_t i = (size_t)after; st == EF_OK && i < mem->skip_count && out->count < limit; i++) {
         const mem_skip *s = &mem->skips[i];
-        if (s->version != version || !ef_str_equal(s->projection, projection))
-            continue;
-        items[out->count] = (ef__skip){(int64_t)i + 1, s->tenant, s->stream, s->seq, s->withdrawn};
-        st = ef__mem_texts_copy(&items[out->count++], &listed, arena, err);
+        ef__skip item = {(int64_t)i + 1, s->tenant, s->stream, s->seq, s->withdrawn};
+        if (s->version == version && ef_str_equal(s->projection, projection))
+            st = ef__list_add(out, &item, &listed, err);
     }
     return st;
 }

@@ -131,33 +131,26 @@ static void count_rows(const mem_journal *mem, size_t head, const ef__retry_quer
 static ef_status list_retry_streams(ef_journal *journal, const ef__retry_query *query,
                                     ef__retry_stream_list *out, ef_error *err)
 {
-    static const mem_texts listed = {3,
+    static const ef__texts listed = {3,
                                      {offsetof(ef__retry_stream, tenant),
                                       offsetof(ef__retry_stream, stream),
                                       offsetof(ef__retry_stream, error)}};
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    ef__arena *arena = &out->room->arena;
-    ef__retry_stream *items = ef__arena_zalloc(arena, mem->retry_row_count + 1, sizeof *items);
     ef_status st = EF_OK;
 
-    if (!items)
-        return ef__no_memory(err);
-    out->items = items;
     for (size_t i = 0; st == EF_OK && i < mem->retry_row_count && out->count < query->limit; i++) {
         const mem_retry_row *retry = &mem->retry_rows[i];
         const ef_event *event = &mem->events[retry->position - 1]->event;
-        ef__retry_stream *to = &items[out->count];
-        if (!is_head(mem, i, query))
-            continue;
-        *to = (ef__retry_stream){.tenant = event->tenant,
+        ef__retry_stream item = {.tenant = event->tenant,
                                  .stream = event->stream,
                                  .seq = event->seq,
                                  .position = retry->position,
                                  .status = retry->status,
                                  .error = retry->error};
-        st = ef__mem_texts_copy(to, &listed, arena, err);
-        count_rows(mem, i, query, to);
-        out->count++;
+        if (!is_head(mem, i, query))
+            continue;
+        count_rows(mem, i, query, &item);
+        st = ef__list_add(out, &item, &listed, err);
     }
     return st;
 }
@@ -279,7 +272,7 @@ static ef_status find_published(mem_journal *mem, const ef_outbox_query *query, 
 static ef_status make_row(const mem_journal *mem, const mem_listed_row *found, ef__arena *arena,
                           ef_row *out, ef_error *err)
 {
-    static const mem_texts texts = {5,
+    static const ef__texts texts = {5,
                                     {offsetof(ef_row, lane), offsetof(ef_row, tenant),
                                      offsetof(ef_row, stream), offsetof(ef_row, event_type),
                                      offsetof(ef_row, last_error)}};
@@ -309,7 +302,7 @@ static ef_status make_row(const mem_journal *mem, const mem_listed_row *found, e
         out->updated_us = out->published_us = found->published_us;
         out->partition = ef__partition_of(out->tenant, out->stream, mem->partitions);
     }
-    return ef__mem_texts_copy(out, &texts, arena, err);
+    return ef__texts_own(&texts, out, arena) ? EF_OK : ef__no_memory(err);
 }
 
 static ef_status prepare_rows(ef_row_list *out, size_t count, ef_row **rows, ef_error *err)

@@ -84,8 +84,7 @@ ef_status vl_tenant_cursor_get(ef_views *views, int64_t generation, ef_str tenan
 ef_status vl_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_us, size_t limit,
                               ef__tenant_cursor_list *out, ef_error *err)
 {
-    ef__tenant_cursor_item *items = NULL;
-    size_t cap = 0;
+    static const ef__texts texts = {1, {offsetof(ef__tenant_cursor_item, tenant)}};
     vl_txn txn;
     vl_walk walk;
     ef_status st = ef__list_prepare(out, err);
@@ -94,19 +93,11 @@ ef_status vl_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_u
         return st;
     txn = vl_begin(views, err);
     walk = vl_walk_first(&txn, VL_STATE, vl_key_number(VL_DUE, generation));
-    while (out->count < limit && walk.found && vl_time_at(walk.key) <= due_us) {
-        items = ef__arena_grow(&out->room->arena, items, out->count, sizeof *items, &cap);
-        if (items)
-            items[out->count].tenant =
-                ef__arena_copy(&out->room->arena, vl_key_rest(walk.key, VL_TIME_KEY_BYTES));
-        if (!items || !items[out->count].tenant.ptr) {
-            vl_try(&txn, ef__no_memory(err));
-            break;
-        }
-        (void)find_cursor(&txn, generation, &items[out->count]);
-        out->items = items;
-        out->count++;
-        vl_walk_on(&walk, false);
+    for (; out->count < limit && walk.found && vl_time_at(walk.key) <= due_us;
+         vl_walk_on(&walk, false)) {
+        ef__tenant_cursor_item item = {.tenant = vl_key_rest(walk.key, VL_TIME_KEY_BYTES)};
+        (void)find_cursor(&txn, generation, &item);
+        vl_try(&txn, ef__list_add(out, &item, &texts, err));
     }
     vl_walk_close(&walk);
     return vl_end(views, &txn);

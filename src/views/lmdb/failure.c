@@ -113,8 +113,7 @@ void vl_failures_write(vl_part *part)
 
 /* --- listing ---------------------------------------------------------------------------------- */
 
-static void read_failure(vl_txn *txn, int64_t generation, int64_t id, ef__arena *arena,
-                         ef__failure *out)
+static void read_failure(vl_txn *txn, int64_t generation, int64_t id, ef__failure *out)
 {
     vl_failure row;
 
@@ -123,8 +122,6 @@ static void read_failure(vl_txn *txn, int64_t generation, int64_t id, ef__arena 
         vl_row_damaged(txn, "a failure");
         return;
     }
-    if (!ef__texts_own(&ef__failure_texts, out, arena))
-        vl_try(txn, ef__no_memory(txn->err));
     out->id = id;
     out->generation = generation;
     out->seq = row.seq;
@@ -141,8 +138,6 @@ ef_status vl_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
 {
     vl_kind kind = open_only ? VL_FAILURE_OPEN : VL_FAILURE;
     vl_key end = vl_key_number(kind, generation + 1);
-    ef__failure *items = NULL;
-    size_t cap = 0;
     vl_txn txn;
     vl_walk walk;
     ef_status st = ef__list_prepare(out, err);
@@ -153,16 +148,10 @@ ef_status vl_failure_ls(ef_views *views, int64_t generation, const ef_str *tenan
     walk = vl_walk_open(&txn, VL_STATE, vl_key_number(kind, generation));
     for (vl_walk_begin(&walk, &end, true); out->count < limit && walk.found;
          vl_walk_on(&walk, true)) {
-        items = ef__arena_grow(&out->room->arena, items, out->count, sizeof *items, &cap);
-        if (!items)
-            vl_try(&txn, ef__no_memory(err));
-        else
-            read_failure(&txn, generation, (int64_t)vl_number_at(walk.key, walk.prefix.len),
-                         &out->room->arena, &items[out->count]);
-        if (txn.st != EF_OK)
-            break;
-        out->items = items;
-        out->count += !tenant || ef_str_equal(items[out->count].tenant, *tenant);
+        ef__failure item = {0};
+        read_failure(&txn, generation, (int64_t)vl_number_at(walk.key, walk.prefix.len), &item);
+        if (!tenant || ef_str_equal(item.tenant, *tenant))
+            vl_try(&txn, ef__list_add(out, &item, &ef__failure_texts, err));
     }
     vl_walk_close(&walk);
     return vl_end(views, &txn);

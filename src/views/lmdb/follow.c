@@ -212,21 +212,18 @@ static void list_records(vl_txn *txn, int64_t shelf, int64_t after, size_t limit
                          ef__change_list *out)
 {
     vl_key from = vl_key_numbers(VL_CHANGE, shelf, after + 1);
-    ef__change_record *items = NULL;
-    size_t cap = 0;
     vl_walk walk = vl_walk_open(txn, VL_STATE, vl_key_number(VL_CHANGE, shelf));
 
     for (vl_walk_from(&walk, &from); out->count < limit && walk.found; vl_walk_on(&walk, false)) {
         vl_change_row row;
         vl_row_take(txn, walk.value, &row, sizeof row, "the record of a change");
-        vl_try(txn,
-               ef__change_list_add(
-                   out, &items, &cap,
-                   &(ef__change_record){.number = (int64_t)vl_number_at(walk.key, walk.prefix.len),
-                                        .position = row.position,
-                                        .kind = (ef__change_kind)row.kind,
-                                        .view_id = vl_key_rest(walk.value, sizeof row)},
-                   txn->err));
+        vl_try(txn, ef__list_add(out,
+                                 (&(ef__change_record){
+                                     .number = (int64_t)vl_number_at(walk.key, walk.prefix.len),
+                                     .position = row.position,
+                                     .kind = (ef__change_kind)row.kind,
+                                     .view_id = vl_key_rest(walk.value, sizeof row)}),
+                                 &ef__change_texts, txn->err));
     }
     vl_walk_close(&walk);
 }

@@ -189,29 +189,17 @@ ef_status vl_generation_add(ef_views *views, const ef__generation *generation, i
 typedef struct listing {
     ef_str only_name;
     ef__generation_list *out;
-    ef__generation *items;
-    size_t cap;
 } listing;
 
 static void add_to_list(vl_txn *txn, const ef__generation *g, void *context)
 {
-    listing *l = context;
-    ef__arena *arena = &l->out->room->arena;
-    ef__generation *to;
+    const listing *l = context;
+    ef__generation item = *g;
 
     if (l->only_name.len && !ef_str_equal(l->only_name, g->name))
         return;
-    l->items = ef__arena_grow(arena, l->items, l->out->count, sizeof *l->items, &l->cap);
-    to = l->items ? &l->items[l->out->count] : NULL;
-    if (to)
-        *to = *g;
-    if (!to || !ef__texts_own(&ef__generation_texts, to, arena)) {
-        vl_try(txn, ef__no_memory(txn->err));
-        return;
-    }
-    l->out->items = l->items;
-    l->out->count++;
-    vl_cursors_sum(txn, to);
+    vl_cursors_sum(txn, &item);
+    vl_try(txn, ef__list_add(l->out, &item, &ef__generation_texts, txn->err));
 }
 
 static int by_name(const void *a, const void *b)
@@ -235,7 +223,7 @@ ef_status vl_generation_ls(ef_views *views, ef_str only_name, ef__generation_lis
     out->live_set = vl_state_get(&txn).live_set;
     for_all(&txn, add_to_list, &l);
     if (txn.st == EF_OK && out->count)
-        qsort(l.items, out->count, sizeof *l.items, by_name);
+        qsort((void *)out->items, out->count, sizeof *out->items, by_name);
     return vl_end(views, &txn);
 }
 

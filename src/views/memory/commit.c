@@ -111,7 +111,7 @@ static mem_view *view_make(const ef__view_change *change)
 
 static const ef__texts WATERMARK = {
     2, {offsetof(mem_watermark, at.tenant), offsetof(mem_watermark, at.name)}};
-static const ef__texts TENANT = {1, {offsetof(ef__tenant_cursor_item, tenant)}};
+const ef__texts mem_tenant_texts = {1, {offsetof(ef__tenant_cursor_item, tenant)}};
 static const ef__texts FENCE = {1, {offsetof(ef__fence, scope)}};
 
 /* Allocated items in the order of the commit; removed one by one from the front. */
@@ -177,7 +177,7 @@ static bool make_generation(mem_store *store, const ef__generation_change *chang
     for (size_t i = 0; ok && i < change->tenant_count; i++) {
         const ef__tenant_cursor_change *c = &change->tenants[i];
         ef__tenant_cursor_item t = {c->tenant, c->after, 0};
-        ok = made_add(m, mem_copy(sizeof t, &TENANT, &t));
+        ok = made_add(m, mem_copy(sizeof t, &mem_tenant_texts, &t));
     }
     for (size_t i = 0; ok && i < change->failure_count; i++)
         ok = made_add(m, mem_copy(sizeof(ef__failure), &ef__failure_texts, &change->failures[i]));

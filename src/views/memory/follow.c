@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 static const ef__texts FOLLOW = {1, {offsetof(mem_follow_row, tenant)}};
-static const ef__texts RECORD = {1, {offsetof(ef__change_record, view_id)}};
 
 static void follow_free(mem_follow_row *f)
 {
@@ -24,7 +23,7 @@ ef__change_record *mem_record_make(const ef__view_change *change)
                                 .kind = ef__change_kind_of(change),
                                 .view_id = change->view.id};
 
-    return mem_copy(sizeof record, &RECORD, &record);
+    return mem_copy(sizeof record, &ef__change_texts, &record);
 }
 
 void mem_record_put(mem_store *store, mem_follow_row *f, ef__change_record *record)
@@ -137,8 +136,6 @@ ef_status mem_change_ls(ef_views *views, int64_t generation, ef_str tenant, int6
     MEM_LOCKED mem_store *store = mem_lock(views);
     const mem_generation *g = mem_generation_find(store, generation);
     const mem_follow_row *f = g ? mem_list_named(&g->follows, tenant, NULL) : NULL;
-    ef__change_record *items = NULL;
-    size_t cap = 0;
     ef_status st = ef__change_list_ready(out, err);
 
     if (st != EF_OK || !f)
@@ -148,7 +145,7 @@ ef_status mem_change_ls(ef_views *views, int64_t generation, ef_str tenant, int6
     for (size_t i = 0; st == EF_OK && i < f->records.count && out->count < limit; i++) {
         const ef__change_record *r = f->records.items[i];
         if (r->number > after)
-            st = ef__change_list_add(out, &items, &cap, r, err);
+            st = ef__list_add(out, r, &ef__change_texts, err);
     }
     return st;
 }

@@ -227,50 +227,41 @@ ef_status mem_generation_add(ef_views *views, const ef__generation *generation, 
 }
 
 /* Counts and sums are computed on each call: tests compare other stores' stored ones with them. */
-static bool describe_generation(const mem_generation *g, ef__arena *arena, ef__generation *out)
+static ef__generation describe_generation(const mem_generation *g)
 {
+    ef__generation about = g->about;
     uint64_t sums[2] = {0, 0}, one[2];
 
     for (size_t i = 0; i < g->views.count; i++) {
         ef__view_digest(&((const mem_view *)g->views.items[i])->view, one);
         ef__digest_add(sums, one);
     }
-    *out = g->about;
-    if (!ef__texts_own(&ef__generation_texts, out, arena))
-        return false;
-    out->views = (int64_t)g->views.count;
-    out->own_cursors = (int64_t)g->tenants.count;
+    about.views = (int64_t)g->views.count;
+    about.own_cursors = (int64_t)g->tenants.count;
     for (size_t i = 0; i < g->tenants.count; i++) {
         const ef__tenant_cursor *c = &((const ef__tenant_cursor_item *)g->tenants.items[i])->cursor;
-        out->own_waiting += c->waiting;
-        if (i == 0 || c->position < out->own_lowest)
-            out->own_lowest = c->position;
+        about.own_waiting += c->waiting;
+        if (i == 0 || c->position < about.own_lowest)
+            about.own_lowest = c->position;
     }
-    ef__digest_bytes(sums, out->digest);
-    return true;
+    ef__digest_bytes(sums, about.digest);
+    return about;
 }
 
 ef_status mem_generation_ls(ef_views *views, ef_str only_name, ef__generation_list *out,
                             ef_error *err)
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
-    ef__generation *items;
     ef_status st = ef__list_prepare(out, err);
 
-    if (st != EF_OK)
-        return st;
     out->live_set = store->live_set;
-    out->items = items =
-        ef__arena_zalloc(&out->room->arena, store->generations.count + 1, sizeof *items);
-    for (size_t i = 0; items && i < store->generations.count; i++) {
+    for (size_t i = 0; st == EF_OK && i < store->generations.count; i++) {
         const mem_generation *g = store->generations.items[i];
-        if (only_name.len && !ef_str_equal(only_name, g->about.name))
-            continue;
-        if (!describe_generation(g, &out->room->arena, &items[out->count]))
-            return ef__no_memory(err);
-        out->count++;
+        ef__generation item = describe_generation(g);
+        if (only_name.len == 0 || ef_str_equal(only_name, g->about.name))
+            st = ef__list_add(out, &item, &ef__generation_texts, err);
     }
-    return items ? EF_OK : ef__no_memory(err);
+    return st;
 }
 
 /* The generation in the era that was read; 0: in any. NULL, and why in *out. */

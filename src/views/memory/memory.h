@@ -87,6 +87,9 @@ mem_generation *mem_generation_find(const mem_store *store, int64_t id);
 
 EF__VIEWS_EVERY(EF__VIEWS_DECLARE, mem)
 
+/* commit.c */
+extern const ef__texts mem_tenant_texts;
+
 /* follow.c. The record of a change, without its number; NULL: memory ran out. */
 ef__change_record *mem_record_make(const ef__view_change *change);
 /* After mem_list_reserve. */

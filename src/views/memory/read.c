@@ -173,27 +173,17 @@ ef_status mem_tenant_cursor_ls(ef_views *views, int64_t generation, int64_t due_
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     const mem_generation *g = mem_generation_find(store, generation);
-    ef__tenant_cursor_item *items;
     ef_status st = ef__list_prepare(out, err);
 
-    if (st != EF_OK || !g)
-        return st;
-    out->items = items = ef__arena_zalloc(&out->room->arena, g->tenants.count + 1, sizeof *items);
-    if (!items)
-        return ef__no_memory(err);
-    for (size_t i = 0; i < g->tenants.count; i++) {
+    for (size_t i = 0; g && st == EF_OK && i < g->tenants.count; i++) {
         const ef__tenant_cursor_item *t = g->tenants.items[i];
         if (t->cursor.due_us <= due_us)
-            items[out->count++] = *t;
+            st = ef__list_add(out, t, &mem_tenant_texts, err);
     }
-    qsort(items, out->count, sizeof *items, by_due);
+    if (out->count)
+        qsort((void *)out->items, out->count, sizeof *out->items, by_due);
     out->count = out->count < limit ? out->count : limit;
-    for (size_t i = 0; i < out->count; i++) {
-        items[i].tenant = ef__arena_copy(&out->room->arena, items[i].tenant);
-        if (!items[i].tenant.ptr)
-            return ef__no_memory(err);
-    }
-    return EF_OK;
+    return st;
 }
 
 ef_status mem_failure_ls(ef_views *views, int64_t generation, const ef_str *tenant, bool open_only,
@@ -201,22 +191,14 @@ ef_status mem_failure_ls(ef_views *views, int64_t generation, const ef_str *tena
 {
     MEM_LOCKED mem_store *store = mem_lock(views);
     const mem_generation *g = mem_generation_find(store, generation);
-    ef__failure *items;
     ef_status st = ef__list_prepare(out, err);
 
-    if (st != EF_OK || !g)
-        return st;
-    out->items = items = ef__arena_zalloc(&out->room->arena, g->failures.count + 1, sizeof *items);
-    for (size_t i = g->failures.count; items && i > 0 && out->count < limit; i--) {
+    for (size_t i = g ? g->failures.count : 0; st == EF_OK && i > 0 && out->count < limit; i--) {
         const ef__failure *f = g->failures.items[i - 1];
-        if ((open_only && !f->open) || (tenant && !ef_str_equal(f->tenant, *tenant)))
-            continue;
-        items[out->count] = *f;
-        if (!ef__texts_own(&ef__failure_texts, &items[out->count], &out->room->arena))
-            return ef__no_memory(err);
-        out->count++;
+        if ((f->open || !open_only) && (!tenant || ef_str_equal(f->tenant, *tenant)))
+            st = ef__list_add(out, f, &ef__failure_texts, err);
     }
-    return items ? EF_OK : ef__no_memory(err);
+    return st;
 }
 
 ef_status mem_fence_get(ef_views *views, ef_str scope, int64_t *out_token, ef_error *err)
