@@ -8,12 +8,13 @@
 
 #include "../../core/placement.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 /* The counts to return to when the append fails. */
 typedef struct mem_append_start {
-    size_t events, streams, types;
+    size_t events, types;
 } mem_append_start;
 
 /* --- lookups ---------------------------------------------------------------------------------- */
@@ -21,7 +22,6 @@ typedef struct mem_append_start {
 typedef struct lookup_key {
     const mem_journal *mem;
     ef_str tenant, name; /* a stream name or an event id */
-    int64_t stream, seq;
 } lookup_key;
 
 static bool same_id(const void *context, int64_t value)
@@ -40,14 +40,6 @@ static bool same_stream(const void *context, int64_t value)
     return ef_str_equal(stream->tenant, key->tenant) && ef_str_equal(stream->name, key->name);
 }
 
-static bool same_seq(const void *context, int64_t value)
-{
-    const lookup_key *key = context;
-    const mem_event *event = key->mem->events[value];
-
-    return (int64_t)event->stream == key->stream && event->event.seq == key->seq;
-}
-
 int64_t ef__mem_stream_find(const mem_journal *mem, ef_str tenant, ef_str name)
 {
     lookup_key key = {.mem = mem, .tenant = tenant, .name = name};
@@ -60,14 +52,6 @@ int64_t ef__mem_event_by_id(const mem_journal *mem, ef_str tenant, ef_str id)
     lookup_key key = {.mem = mem, .tenant = tenant, .name = id};
 
     return ef__mem_map_find(&mem->by_id, ef__mem_hash_names(tenant, id), same_id, &key);
-}
-
-int64_t ef__mem_event_by_seq(const mem_journal *mem, size_t stream, int64_t seq)
-{
-    lookup_key key = {.mem = mem, .stream = (int64_t)stream, .seq = seq};
-
-    return ef__mem_map_find(&mem->by_seq, ef__mem_hash_numbers((int64_t)stream, seq), same_seq,
-                            &key);
 }
 
 /* --- appending -------------------------------------------------------------------------------- */
@@ -155,7 +139,17 @@ static size_t find_or_add_stream(mem_journal *mem, const ef_event *event)
     return mem->stream_count++;
 }
 
-/* Only queueing the outbox rows can still fail; undo_append then removes the event. */
+/* Streams are created in the order of events, so an empty one is the last. */
+static void remove_empty_stream(mem_journal *mem, const mem_stream *stream)
+{
+    if (stream->seq > 0)
+        return;
+    ef__mem_map_undo(&mem->by_name, ef__mem_hash_names(stream->tenant, stream->name),
+                     (int64_t)--mem->stream_count);
+    free(stream->events);
+}
+
+/* When queueing the outbox rows fails, undo_append removes the event. */
 static ef_status add_event(mem_journal *mem, mem_event *fresh, ef_error *err)
 {
     ef_event *event = &fresh->event;
@@ -163,12 +157,15 @@ static ef_status add_event(mem_journal *mem, mem_event *fresh, ef_error *err)
 
     fresh->stream = find_or_add_stream(mem, event);
     stream = &mem->streams[fresh->stream];
-    fresh->before = stream->position;
-    stream->seq = event->seq;
-    stream->position = event->position;
+    assert(event->seq == stream->seq + 1); /* so that an event is found by its seq */
+    if (!ef__mem_grow((void **)&stream->events, &stream->cap, (size_t)event->seq,
+                      sizeof *stream->events)) {
+        remove_empty_stream(mem, stream);
+        free(fresh);
+        return ef__mem_no_memory(err);
+    }
+    stream->events[stream->seq++] = mem->event_count;
     ef__mem_map_add(&mem->by_id, ef__mem_hash_names(event->tenant, event->id),
-                    (int64_t)mem->event_count);
-    ef__mem_map_add(&mem->by_seq, ef__mem_hash_numbers((int64_t)fresh->stream, event->seq),
                     (int64_t)mem->event_count);
     mem->events[mem->event_count++] = fresh;
     return queue_rows(mem, fresh, err);
@@ -247,17 +244,10 @@ static void undo_append(mem_journal *mem, const mem_append_start *before)
     while (mem->event_count > before->events) {
         mem_event *event = mem->events[--mem->event_count];
         mem_stream *stream = &mem->streams[event->stream];
-        int64_t index = (int64_t)mem->event_count;
-        ef__mem_map_undo(&mem->by_seq,
-                         ef__mem_hash_numbers((int64_t)event->stream, event->event.seq), index);
         ef__mem_map_undo(&mem->by_id, ef__mem_hash_names(event->event.tenant, event->event.id),
-                         index);
-        stream->seq = event->event.seq - 1;
-        stream->position = event->before;
-        /* Streams are created in the order of events, so the newest stream is the last one. */
-        if (event->stream >= before->streams && stream->seq == 0)
-            ef__mem_map_undo(&mem->by_name, ef__mem_hash_names(stream->tenant, stream->name),
-                             (int64_t)--mem->stream_count);
+                         (int64_t)mem->event_count);
+        stream->seq--;
+        remove_empty_stream(mem, stream);
         free(event);
     }
     while (mem->type_count > before->types)
@@ -266,8 +256,7 @@ static void undo_append(mem_journal *mem, const mem_append_start *before)
 
 static bool reserve_append(mem_journal *mem, size_t count)
 {
-    return ef__mem_map_reserve(&mem->by_id, count) && ef__mem_map_reserve(&mem->by_seq, count) &&
-           ef__mem_map_reserve(&mem->by_name, count) &&
+    return ef__mem_map_reserve(&mem->by_id, count) && ef__mem_map_reserve(&mem->by_name, count) &&
            ef__mem_grow((void **)&mem->events, &mem->event_cap, mem->event_count + count,
                         sizeof *mem->events) &&
            ef__mem_grow((void **)&mem->streams, &mem->stream_cap, mem->stream_count + count,
@@ -278,7 +267,7 @@ ef_status ef__mem_append(ef_journal *journal, const ef__arrival *events, size_t 
                          ef_place *out, ef_error *err)
 {
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    mem_append_start before = {mem->event_count, mem->stream_count, mem->type_count};
+    mem_append_start before = {mem->event_count, mem->type_count};
     int64_t recorded_us = ef__mem_now(mem);
     ef_status st = EF_OK;
 

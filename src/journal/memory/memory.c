@@ -69,9 +69,10 @@ static void memory_close(ef_journal *journal)
     for (size_t i = 0; i < mem->event_count; i++)
         free(mem->events[i]);
     free(mem->events);
+    for (size_t i = 0; i < mem->stream_count; i++)
+        free(mem->streams[i].events);
     free(mem->streams);
     ef__mem_map_release(&mem->by_id);
-    ef__mem_map_release(&mem->by_seq);
     ef__mem_map_release(&mem->by_name);
     ef__mem_lanes_release(mem);
     ef__mem_leases_release(mem);
@@ -239,13 +240,6 @@ void ef__mem_map_release(mem_map *map)
 uint64_t ef__mem_hash_names(ef_str a, ef_str b)
 {
     return ef__xxh3(b, ef__xxh3(a, 0));
-}
-
-uint64_t ef__mem_hash_numbers(int64_t a, int64_t b)
-{
-    int64_t both[2] = {a, b};
-
-    return ef__xxh3((ef_str){(const char *)both, sizeof both}, 0);
 }
 
 /* --- arrays and texts ------------------------------------------------------------------------- */

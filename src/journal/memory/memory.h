@@ -44,7 +44,6 @@ void ef__mem_map_undo(mem_map *map, uint64_t hash, int64_t value);
 int64_t ef__mem_map_find(const mem_map *map, uint64_t hash, mem_same *same, const void *context);
 void ef__mem_map_release(mem_map *map);
 uint64_t ef__mem_hash_names(ef_str a, ef_str b);
-uint64_t ef__mem_hash_numbers(int64_t a, int64_t b);
 
 /* --- arrays and texts (memory.c) -------------------------------------------------------------- */
 
@@ -67,14 +66,20 @@ typedef struct mem_event {
     ef_event event; /* its type is the one of the append; its texts are stored after the struct */
     size_t stream;
     int32_t partition; /* below the number of partitions */
-    int64_t before;    /* position of the previous event of the stream; 0: none */
 } mem_event;
 
 typedef struct mem_stream {
     ef_str tenant, name; /* borrowed from the first event */
-    int64_t seq;
-    int64_t position;
+    int64_t seq;         /* of its last event */
+    size_t *events;      /* its events: their indexes, at seq - 1 */
+    size_t cap;
 } mem_stream;
+
+/* The position of its last event; 0: there is none. */
+static inline int64_t ef__mem_stream_position(const mem_stream *stream)
+{
+    return stream->seq ? (int64_t)stream->events[stream->seq - 1] + 1 : 0;
+}
 
 typedef struct mem_type {
     ef_str name, alias_of; /* owned */
@@ -154,8 +159,7 @@ typedef struct mem_journal {
 
     mem_event **events; /* at position - 1 */
     size_t event_count, event_cap;
-    mem_map by_id;  /* tenant, id -> index of the event */
-    mem_map by_seq; /* stream, seq -> index of the event */
+    mem_map by_id; /* tenant, id -> index of the event */
     mem_stream *streams;
     size_t stream_count, stream_cap;
     mem_map by_name; /* tenant, stream -> index of the stream */
@@ -209,9 +213,8 @@ extern const ef__record_ops ef__mem_record_ops;
 
 /* --- events (append.c, read.c) ---------------------------------------------------------------- */
 
-int64_t ef__mem_stream_find(const mem_journal *mem, ef_str tenant, ef_str name);  /* or -1 */
-int64_t ef__mem_event_by_seq(const mem_journal *mem, size_t stream, int64_t seq); /* index or -1 */
-int64_t ef__mem_event_by_id(const mem_journal *mem, ef_str tenant, ef_str id);    /* index or -1 */
+int64_t ef__mem_stream_find(const mem_journal *mem, ef_str tenant, ef_str name); /* or -1 */
+int64_t ef__mem_event_by_id(const mem_journal *mem, ef_str tenant, ef_str id);   /* index or -1 */
 /* Copies an event into an arena, with its canonical type. */
 bool ef__mem_event_copy(const mem_journal *mem, const mem_event *from, ef__arena *arena,
                         ef_event *out);

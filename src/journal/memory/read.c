@@ -63,23 +63,23 @@ static ef_status read_stream(ef_journal *journal, ef_str tenant, ef_str name, in
                              size_t limit, ef_batch *out, ef_error *err)
 {
     MEM_LOCKED mem_journal *mem = ef__mem_lock(journal);
-    int64_t stream = ef__mem_stream_find(mem, tenant, name);
-    int64_t head = stream < 0 ? 0 : mem->streams[stream].seq;
+    int64_t found = ef__mem_stream_find(mem, tenant, name);
+    const mem_stream *stream = found < 0 ? NULL : &mem->streams[found];
+    int64_t head = stream ? stream->seq : 0;
     size_t there = from_seq > head ? 0 : (size_t)(head - from_seq + 1);
     size_t count = there < limit ? there : limit;
     ef_event *events;
     ef_status st;
 
-    if (stream < 0)
+    if (!stream)
         return ef__refuse_unknown("stream", name, err);
     if ((st = prepare_events(out, count, &events, err)) != EF_OK)
         return st;
     out->more = there > limit;
-    for (size_t i = 0; i < count; i++) {
-        int64_t index = ef__mem_event_by_seq(mem, (size_t)stream, from_seq + (int64_t)i);
-        if (!add_event(mem, mem->events[index], false, events, out))
+    for (size_t i = 0; i < count; i++)
+        if (!add_event(mem, mem->events[stream->events[from_seq - 1 + (int64_t)i]], false, events,
+                       out))
             break;
-    }
     return count > 0 && out->count == 0 ? ef__no_memory(err) : EF_OK;
 }
 
@@ -141,7 +141,7 @@ static ef_status read_stream_head(ef_journal *journal, ef_str tenant, ef_str str
 
     (void)err;
     *out_seq = found < 0 ? 0 : mem->streams[found].seq;
-    *out_position = found < 0 ? 0 : mem->streams[found].position;
+    *out_position = found < 0 ? 0 : ef__mem_stream_position(&mem->streams[found]);
     return EF_OK;
 }
 
@@ -163,9 +163,10 @@ static ef_status list_streams(ef_journal *journal, ef_str tenant, bool any_tenan
             ef__cursor_format(STREAM_CURSOR, from, 0, out->next);
             break;
         }
-        st = ef__list_add(
-            out, (&(ef_stream){stream->tenant, stream->name, stream->seq, stream->position}),
-            &texts, err);
+        st = ef__list_add(out,
+                          (&(ef_stream){stream->tenant, stream->name, stream->seq,
+                                        ef__mem_stream_position(stream)}),
+                          &texts, err);
         from = (int64_t)i + 1;
     }
     return st;
@@ -214,6 +215,7 @@ static bool is_event_intact(mem_journal *mem, size_t index)
     static const uint8_t nothing[EF_HASH_BYTES];
     const mem_event *row = mem->events[index];
     const ef_event *event = &row->event;
+    const mem_stream *stream = &mem->streams[row->stream];
     const uint8_t *before = index ? mem->events[index - 1]->event.hash : nothing;
     uint8_t hash[EF_HASH_BYTES];
 
@@ -221,11 +223,9 @@ static bool is_event_intact(mem_journal *mem, size_t index)
            ef__event_seal(before, event, &mem->scratch, hash, NULL) &&
            memcmp(hash, event->hash, sizeof hash) == 0 &&
            ef__mem_stream_find(mem, event->tenant, event->stream) == (int64_t)row->stream &&
-           ef__mem_event_by_seq(mem, row->stream, event->seq) == (int64_t)index &&
-           ef__mem_event_by_id(mem, event->tenant, event->id) == (int64_t)index &&
-           (row->before == 0 ? event->seq == 1
-                             : mem->events[row->before - 1]->event.seq == event->seq - 1 &&
-                                   mem->events[row->before - 1]->stream == row->stream);
+           event->seq >= 1 && event->seq <= stream->seq &&
+           stream->events[event->seq - 1] == index &&
+           ef__mem_event_by_id(mem, event->tenant, event->id) == (int64_t)index;
 }
 
 static ef_status verify_events(ef_journal *journal, int64_t from,
