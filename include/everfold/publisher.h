@@ -35,7 +35,7 @@ typedef struct ef_publisher {
     int64_t timeout_ms; /* of a delivery; default 10,000 */
     int64_t file_bytes; /* file: rotated at this size; default never */
     int32_t file_count; /* … and this many old files are kept; default 10 */
-    int32_t in_flight;  /* webhook: concurrent requests; default 8 */
+    int32_t in_flight;  /* webhook: concurrent requests of a worker; default 8 */
     ef_str secret;      /* "file:PATH" or "env:NAME": where a worker reads the signing key of
                          * webhooks, or the NATS credentials; never the secret itself */
     bool allow_private; /* webhook, nats: allows addresses that are not public */

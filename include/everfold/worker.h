@@ -110,6 +110,8 @@ ef_status ef_lease_ls(ef_journal *journal, const ef_lease_kind *kind, ef_lease_l
  * So the number can be raised at any time. A stream that moves has, for a while, rows in two
  * partitions; the watermarks of the projections keep its order meanwhile. Lowering the number is
  * refused while rows wait in a partition that would be removed.
+ *
+ * A sink has no watermarks: the lane of a publisher has 16 partitions, whatever this number.
  */
 
 #define EF_PARTITIONS_MAX 1024    /* heartbeats renew all leases of a worker in one transaction */

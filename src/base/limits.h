@@ -19,6 +19,8 @@
 #define EF_LIMIT_GROUP_EVENTS 10000 /* events that share a commit: bounds its duration */
 #define EF_LIMIT_ACTOR_BYTES 64     /* the actor of an audit entry, which is listed on one line */
 #define EF_LIMIT_PARTITIONS 1024    /* leases that a worker may have to renew */
+#define EF_LIMIT_PUBLISHER_PARTITIONS                                                              \
+    16                              /* of its lane, and in stored rows: workers that share it */
 #define EF_LIMIT_LEASE_CALLS 4096   /* a worker releases and acquires every partition, twice */
 #define EF_LIMIT_ERROR_BYTES 1000   /* a stored last_error: a sentence or two, in every retry row */
 #define EF_LIMIT_DETAIL_BYTES 16384 /* of a run: its request and its result, as JSON */

@@ -79,6 +79,7 @@ struct ef__bus_ops {
     ef_status (*open)(ef__bus *bus, ef_error *err);
     size_t batch_max; /* messages per call */
     bool grouped;     /* it uses the groups */
+    bool spreads;     /* several workers may deliver to it at once, each other streams */
     bool overlaps;    /* it calls ef__bus_meanwhile while it waits for deliveries */
     /*
      * Delivers messages; `outcomes` start as WAITING. A status other than EF_OK: the sink is

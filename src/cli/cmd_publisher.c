@@ -256,7 +256,8 @@ const cli_command cli_cmd_publisher_add = {
         CLI_INT("file-bytes", "N", 1, INT64_MAX / 2, 0,
                 "file: rotate at this size (default: never)"),
         CLI_INT("files", "N", 1, 10000, 0, "file: keep N rotated files (default 10)"),
-        CLI_INT("in-flight", "N", 1, 256, 0, "webhook: at most N concurrent requests (default 8)"),
+        CLI_INT("in-flight", "N", 1, 256, 0,
+                "webhook: at most N concurrent requests of a worker (default 8)"),
         CLI_WORDS(
             "secret-file", "PATH", "@file",
             "file with the secret: signing key of webhooks, or USER:PASSWORD or token of NATS"),

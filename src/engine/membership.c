@@ -10,9 +10,10 @@
  * beats. A worker that releases partitions wakes the others, and a worker without partitions then
  * requests them at once.
  *
- * All partitions of a publisher are held by one worker. After a change of the partition count,
- * events of a stream are queued in two partitions, and a sink has no watermark that would reveal an
- * early one. The worker that holds all partitions claims rows in position order across them.
+ * The number of partitions of a publisher never changes, because a sink has no watermark that would
+ * reveal an early event. Workers share them like those of the apply lanes if the sink permits it
+ * (`divided`). Otherwise one worker holds all of them and claims rows in position order across
+ * them.
  */
 #include "membership.h"
 
@@ -52,14 +53,26 @@ static ef_status no_memory(ef_error *err)
     return ef_fail(err, EF_NO_MEMORY, "memory ran out while leasing partitions");
 }
 
+static bool is_publishers(const ef__membership *membership)
+{
+    return membership->lane.len > 0;
+}
+
+/* One worker holds all partitions, or none. */
+static bool is_whole(const ef__membership *membership)
+{
+    return is_publishers(membership) && !membership->divided;
+}
+
 /* --- partition count -------------------------------------------------------------------------- */
 
 /* `holds` only grows: partitions above a lowered count are still to be released. */
 ef_status ef__membership_open(ef__membership *membership, ef_error *err)
 {
     ef_journal *journal = membership->engine->journal;
-    int32_t count = 0;
-    ef_status st = ef__journal_partition_count(journal, &count, err);
+    int32_t count = EF_LIMIT_PUBLISHER_PARTITIONS;
+    ef_status st =
+        is_publishers(membership) ? EF_OK : ef__journal_partition_count(journal, &count, err);
 
     if (st != EF_OK)
         return st;
@@ -84,11 +97,6 @@ ef_status ef__membership_open(ef__membership *membership, ef_error *err)
 static bool is_held(const ef__partition_hold *hold, int64_t now_us)
 {
     return hold->token && now_us < hold->until_us;
-}
-
-static bool is_publishers(const ef__membership *membership)
-{
-    return membership->lane.len > 0;
 }
 
 /* --- live workers ----------------------------------------------------------------------------- */
@@ -154,10 +162,10 @@ static ef_status share_partitions(ef__membership *membership, const ef_worker_li
         live[others++] = other->id;
         set_earliest_end(beat, other->updated_us + patience_us(other) - now_us);
     }
-    beat->targets = ef__placement_targets(live, (size_t)others, self,
-                                          is_publishers(membership) ? PUBLISHER_PLACES
-                                                                    : membership->partitions);
-    if (is_publishers(membership))
+    beat->targets =
+        ef__placement_targets(live, (size_t)others, self,
+                              is_whole(membership) ? PUBLISHER_PLACES : membership->partitions);
+    if (is_whole(membership))
         beat->targets = all_or_none(membership, &beat->targets);
     membership->active_workers = others + 1;
     free(live);
@@ -453,7 +461,7 @@ ef_partition_lease *ef__membership_leases(ef__membership *membership, size_t *ou
         if (is_held(&membership->holds[p], now_us))
             membership->leases[count++] =
                 (ef_partition_lease){.partition = p, .token = membership->holds[p].token};
-    *out_count = is_publishers(membership) && count < (size_t)membership->partitions ? 0 : count;
+    *out_count = is_whole(membership) && count < (size_t)membership->partitions ? 0 : count;
     return membership->leases;
 }
 
@@ -469,18 +477,17 @@ bool ef__membership_is_first(const ef__membership *membership)
     return membership->active_workers == 1 || ef__membership_token(membership);
 }
 
-ef_status ef__membership_is_current(ef__membership *membership, bool *out, ef_error *err)
+bool ef__membership_holds(const ef__membership *membership, const ef_partition_lease *leases,
+                          size_t count)
 {
-    ef_journal *journal = membership->engine->journal;
-    int32_t count = 0;
-    ef_status st = ef__journal_partition_count(journal, &count, err);
+    int64_t now_us = mono_us(membership);
 
-    if (st != EF_OK)
-        return st;
-    *out = count == membership->partitions;
-    if (!*out)
-        membership->next_beat_us = 0;
-    return EF_OK;
+    for (size_t i = 0; i < count; i++) {
+        const ef__partition_hold *hold = &membership->holds[leases[i].partition];
+        if (hold->token != leases[i].token || !is_held(hold, now_us))
+            return false;
+    }
+    return true;
 }
 
 /* --- between beats ---------------------------------------------------------------------------- */

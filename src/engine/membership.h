@@ -29,7 +29,9 @@ typedef struct ef__partition_hold {
 typedef struct ef__membership {
     ef_engine *engine;
     ef_str lane;        /* "": partitions of the apply lanes; else of this publisher, which has no
-                         * heartbeat: one worker holds all of them, or none */
+                         * heartbeat */
+    bool divided;       /* a publisher whose partitions the workers share; else one worker holds all
+                         * of them, or none */
     int32_t partitions; /* as of the last beat */
     ef__partition_hold *holds;  /* one per partition; those above the count are not held */
     int32_t hold_count;         /* the highest count so far */
@@ -57,19 +59,16 @@ ef_status ef__membership_open(ef__membership *membership, ef_error *err);
 ef_status ef__membership_step(ef__membership *membership, const ef_work_options *options,
                               ef_tick *tick, ef_error *err);
 
-/* The leases held now, until the next call. For a publisher all, or none. */
+/* The leases held now, until the next call. For a publisher that is not divided all, or none. */
 ef_partition_lease *ef__membership_leases(ef__membership *membership, size_t *out_count);
 /* The token of the first partition; writes about all partitions carry it. 0: it is not held. */
 int64_t ef__membership_token(const ef__membership *membership);
 /* Is this the worker that does what one of all workers has to do? The holder of the first
  * partition, or the only worker. */
 bool ef__membership_is_first(const ef__membership *membership);
-/*
- * For a publisher, after a claim: is the number of partitions that of the last beat? Otherwise an
- * earlier row of the same stream may lie in a partition that is not held; the next beat comes at
- * once. A count that changed and changed back is harmless: it cannot be lowered while rows wait.
- */
-ef_status ef__membership_is_current(ef__membership *membership, bool *out, ef_error *err);
+/* Are all these leases still held, under the same tokens? */
+bool ef__membership_holds(const ef__membership *membership, const ef_partition_lease *leases,
+                          size_t count);
 
 /*
  * During long work: renews the leases held once a third of the lease has passed, else nothing. A

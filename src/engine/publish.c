@@ -367,7 +367,7 @@ static ef_partition_lease *checked_leases(ef__publisher_task *publisher, size_t 
 {
     ef_partition_lease *held = ef__membership_leases(&publisher->membership, out_count);
 
-    if (*out_count && held->token != publisher->token) {
+    if (*out_count && !publisher->membership.divided && held->token != publisher->token) {
         tick->more = true;
         *out_count = 0;
     }
@@ -393,6 +393,14 @@ static ef_status make_passes(ef__publisher_task *publisher, const ef_work_option
     return st;
 }
 
+/* Streams with the same key may be in different partitions, and are sent in the order of the
+ * journal only by one worker. */
+static bool is_divided(const ef__publisher_task *publisher)
+{
+    return publisher->bus->ops->spreads &&
+           ef_str_equal(publisher->definition.partition_by, EF_STR("stream"));
+}
+
 /* Leases last longer than the longest delivery: twice the timeout of a call. */
 static ef_status renew_leases(ef__publisher_task *publisher, const ef_work_options *options,
                               ef_error *err)
@@ -405,6 +413,7 @@ static ef_status renew_leases(ef__publisher_task *publisher, const ef_work_optio
     if (own.lease_ms < least_ms)
         own.lease_ms = least_ms;
     own.heartbeat_ms = 0;
+    publisher->membership.divided = is_divided(publisher);
     return ef__membership_step(&publisher->membership, &own, &ignored, err);
 }
 

@@ -216,24 +216,10 @@ static ef_status settle_due(publish_pass *pass, ef_error *err)
     return st;
 }
 
-/* May the claimed rows be delivered? After a change of the partition count they are claimed again,
- * with the rows of the new partitions. */
-static ef_status check_partitions(publish_pass *pass, ef_tick *tick, bool *out, ef_error *err)
-{
-    ef_status st = EF_OK;
-
-    *out = false;
-    if (pass->claimed.count)
-        st = ef__membership_is_current(&pass->p->membership, out, err);
-    tick->more = tick->more || (st == EF_OK && pass->claimed.count && !*out);
-    return st;
-}
-
 ef_status ef__publish_due(ef__publisher_task *publisher, ef_partition_lease *held,
                           size_t held_count, ef_tick *tick, ef_error *err)
 {
     publish_pass pass = begin_pass(publisher, held, held_count);
-    bool whole = false;
     size_t limit =
         publisher->bus->ops->batch_max < DUE_MAX ? publisher->bus->ops->batch_max : DUE_MAX;
     ef_status st = ef__outbox_claim(publisher->engine->journal,
@@ -246,13 +232,11 @@ ef_status ef__publish_due(ef__publisher_task *publisher, ef_partition_lease *hel
 
     if (st == EF_OK)
         ef__tick_wake_at(tick, pass.claimed.next_due_us);
-    if (st == EF_OK)
-        st = check_partitions(&pass, tick, &whole, err);
-    if (st == EF_OK && whole)
+    if (st == EF_OK && pass.claimed.count)
         st = deliver_messages(&pass, err);
-    if (st == EF_OK && whole)
+    if (st == EF_OK && pass.claimed.count)
         st = settle_due(&pass, err);
-    if (st == EF_OK && whole)
+    if (st == EF_OK && pass.claimed.count)
         report_batch(&pass, tick);
     end_pass(&pass);
     return st;
@@ -432,7 +416,7 @@ static ef_status step_batch(publish_flow *flow, ef_error *err)
         return ack_batch(done, flow->tick, err);
     flow->before = done;
     st = ef__membership_renew(&done->p->membership, flow->tick, err);
-    if (st == EF_OK && ef__membership_token(&done->p->membership) == done->held->token)
+    if (st == EF_OK && ef__membership_holds(&done->p->membership, done->held, done->held_count))
         flow->now = flow->next;
     return st;
 }
@@ -445,18 +429,14 @@ ef_status ef__publish_queued(ef__publisher_task *publisher, ef_partition_lease *
                             begin_pass(publisher, held, held_count),
                             begin_pass(publisher, held, held_count)};
     publish_flow flow = {.now = &ring[0], .tick = tick, .err = err};
-    bool whole = true;
     ef_status st;
 
     if (!publisher->batch || publisher->batch > publisher->bus->ops->batch_max)
         publisher->batch =
             usual < publisher->bus->ops->batch_max ? usual : publisher->bus->ops->batch_max;
     st = claim_batch(flow.now, 0, err);
-    for (size_t n = 1; st == EF_OK && flow.now; n++) {
+    for (size_t n = 1; st == EF_OK && flow.now && flow.now->claimed.count; n++) {
         publish_pass *room = &ring[n % 3];
-        st = check_partitions(flow.now, tick, &whole, err);
-        if (st != EF_OK || !whole)
-            break;
         end_pass(room);
         *room = begin_pass(publisher, held, held_count);
         flow.next =

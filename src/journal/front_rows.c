@@ -353,7 +353,7 @@ ef_status ef__rows_take(const ef__listed_row *rows, size_t count, size_t limit, 
             continue;
         /* It has a time of its own; its partition is computed from the stream. */
         row->published_us = row->updated_us;
-        row->partition = ef__partition_of(row->tenant, row->stream, rows[out->count].partitions);
+        row->partition = ef__partition_of(row->tenant, row->stream, EF_LIMIT_PUBLISHER_PARTITIONS);
     }
     if (count > limit && limit > 0)
         ef__cursor_format(published ? PUBLISHED_CURSOR : ROW_CURSOR, rows[limit - 1].row.position,

@@ -241,8 +241,9 @@ ef_status ef__outbox_ack(ef_journal *journal, void *connection, const ef__ack_re
  * An event that a publisher's lane has published (its offset passed it, or its retry row is done
  * and was not skipped) is kept for the lane's retain_us. Purge removes expired ones, checking up to
  * `limit` rows; requeue returns up to `limit` of them to the lane, lowest position first, as
- * pending retry rows. Both work on all partitions under the lease of any one, because one worker
- * holds all partitions of a publisher. `out_count`: how many were removed or requeued.
+ * pending retry rows. Both work on all partitions under the lease of any one. Requeue only while
+ * all of them are held, because it precedes the rows in flight. `out_count`: how many were removed
+ * or requeued.
  * EF_LEASE_LOST  the token is old: nothing was changed
  */
 ef_status ef__published_purge(ef_journal *journal, ef_str lane, const ef_partition_lease *held,
@@ -343,7 +344,7 @@ typedef struct ef__retry_state {
 typedef struct ef__acked_event {
     int64_t stream, seq;
     ef_str tenant, name;
-    int32_t partitions; /* of the journal */
+    int32_t partitions; /* of the journal, or EF_LIMIT_PUBLISHER_PARTITIONS */
     bool has_stream, has_queued_in, has_filed_in;
     int32_t queued_in, filed_in; /* partitions */
     ef__retry_state row;
@@ -391,7 +392,6 @@ typedef struct ef__row_page {
 typedef struct ef__listed_row {
     ef_row row;
     int64_t lane_id;
-    int32_t partitions; /* of the journal; published rows only */
 } ef__listed_row;
 
 /* The page of a query, except for the time. */

@@ -1,5 +1,6 @@
 """A SQLite journal or view store of an earlier schema: opened, migrated, and used with all that it contains."""
 import contextlib
+import json
 import pathlib
 import sqlite3
 
@@ -98,3 +99,21 @@ class Upgrade(Case):
             self.assertEqual(1, db.execute("UPDATE run SET mode = 4 WHERE mode = 2").rowcount)
         self.ok("init")
         self.assertEqual(before, self.ok("run", "ls", "-o", "json").out)
+
+    def test_rows_of_publishers_keep_their_order_when_their_partitions_become_fixed(self):
+        self.init()
+        self.ok("type", "set", "sent", "--publish", "yes")
+        self.ok("publisher", "add", "mail", "--to", f"file:{self.dir}/mail")
+        for n in range(3):
+            self.append("a", "sent", str(n))
+            self.append("b", "sent", str(n))
+        self.write_as_schema(10)
+        with contextlib.closing(sqlite3.connect(self.journal())) as db, db:  # as if the count had changed in between
+            for n, (row,) in enumerate(db.execute("SELECT id FROM outbox_queue WHERE id > 2 << 48 ORDER BY id").fetchall()):
+                db.execute("UPDATE outbox_queue SET partition = ? WHERE id = ?", (20 - 3 * n, row))
+            db.execute("INSERT OR REPLACE INTO lane_offset SELECT id, 3, 1000, 0, 0, 0, 0 FROM lane WHERE name = 'mail'")
+        self.append("a", "sent", "3")
+        self.ok("work", "--drain")
+        sent = [json.loads(line) for line in (self.dir / "mail").read_text().splitlines()]
+        for stream, count in ("a", 4), ("b", 3):
+            self.assertEqual(list(range(count)), [event["data"] for event in sent if event["subject"] == stream])

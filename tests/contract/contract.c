@@ -311,6 +311,11 @@ int32_t partition_of(const char *stream)
     return ef__partition_of(str(""), str(stream), PARTITIONS);
 }
 
+int32_t publisher_partition_of(const char *stream)
+{
+    return ef__partition_of(str(""), str(stream), EF_LIMIT_PUBLISHER_PARTITIONS);
+}
+
 ef_lease_key partition_key(int32_t partition)
 {
     return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};

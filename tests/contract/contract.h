@@ -66,6 +66,7 @@ int64_t head_of(contract *t);
 int64_t seq_of(contract *t, const char *stream);
 
 int32_t partition_of(const char *stream);
+int32_t publisher_partition_of(const char *stream); /* in the lane of a publisher */
 ef_lease_key partition_key(int32_t partition);
 /* Acquires the lease of a partition (or of one of a publisher) for ten seconds, and returns its
  * token. */

@@ -18,7 +18,7 @@ typedef struct pair {
     contract a, b; /* memory, and the other */
     uint64_t random;
     ef_partition_lease held[PARTITIONS]; /* the last tokens given; they may be old by now */
-    ef_partition_lease mail[PARTITIONS];
+    ef_partition_lease mail[EF_LIMIT_PUBLISHER_PARTITIONS];
     char run[64]; /* the last run that was filed on both; "" none */
     char run_b[64];
 } pair;
@@ -281,7 +281,7 @@ static void op_time(pair *p)
 static void op_lease(pair *p)
 {
     bool mail = once_in(p, 3);
-    int32_t partition = (int32_t)draw(p, PARTITIONS);
+    int32_t partition = (int32_t)draw(p, mail ? EF_LIMIT_PUBLISHER_PARTITIONS : PARTITIONS);
     ef_lease_key key = partition_key(partition);
     ef_partition_lease *held = mail ? &p->mail[partition] : &p->held[partition];
     ef_str owner = str(PICK(p, owners));
@@ -351,11 +351,11 @@ static void op_take(pair *p)
 {
     bool mail = once_in(p, 3), due = once_in(p, 2);
     ef_str lane = str(mail ? "mail" : due ? "" : "*");
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_claimed_batch x = EF_CLAIMED_BATCH_INIT, y = EF_CLAIMED_BATCH_INIT;
     size_t limit = 1 + draw(p, 30), count = 0;
 
-    for (int i = 0; i < PARTITIONS; i++) {
+    for (int i = 0; i < (mail ? EF_LIMIT_PUBLISHER_PARTITIONS : PARTITIONS); i++) {
         ef_partition_lease *from = mail ? &p->mail[i] : &p->held[i];
         if (from->token && !once_in(p, 3))
             held[count++] = (ef_partition_lease){i, from->token, 0};

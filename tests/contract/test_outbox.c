@@ -217,7 +217,8 @@ CONTRACT(an_ack_is_refused_below_the_offset_and_beyond_the_claimed_rows)
 CONTRACT(each_lane_has_its_own_offset)
 {
     contract *t = *state;
-    ef_partition_lease apply = {partition_of("a"), 0, 0}, publish = apply;
+    ef_partition_lease apply = {partition_of("a"), 0, 0};
+    ef_partition_lease publish = {publisher_partition_of("a"), 0, 0};
 
     set_publish(t, "t");
     set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");

@@ -557,7 +557,7 @@ CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
     ef_outbox_action act = act_on("a", 2, "mail");
     ef_retry_row died = {str("mail"), 2, EF_ROW_DEAD, 1, 0, str("x"), 0, false, false};
     ef_retry_row done = {str("mail"), 2, EF_ROW_DONE, 0, 0, str(""), 0, false, false};
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     ef_row_list list = {0};
 
@@ -565,27 +565,30 @@ CONTRACT(a_queued_row_of_a_publisher_can_be_skipped)
     set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
     for (int i = 0; i < 3; i++)
         append(t, "a", "t");
-    for (int32_t i = 0; i < PARTITIONS; i++)
+    for (int32_t i = 0; i < EF_LIMIT_PUBLISHER_PARTITIONS; i++)
         held[i] = (ef_partition_lease){i, acquire_publisher(t, "mail", i, "w"), 0};
-    OK(test_claim(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim(t->journal, str("mail"), held, EF_LIMIT_PUBLISHER_PARTITIONS, 10, &batch,
+                  &t->err));
     CHECK_INT(3, batch.count);
     OK(ef__outbox_skip(t->journal, &act, &list, &t->err));
     CHECK_INT(1, list.count);
     CHECK(list.items[0].skip);
     CHECK_INT(2, list.items[0].seq);
     CHECK_INT(3, queued_in(t, "mail"));
-    for (size_t i = 0; i < PARTITIONS; i++)
+    for (size_t i = 0; i < EF_LIMIT_PUBLISHER_PARTITIONS; i++)
         held[i].upto = held[i].partition == batch.items[0].partition ? 3 : 0;
-    OK(test_ack(t->journal, str("mail"), held, PARTITIONS, &died, 1, &t->err));
+    OK(test_ack(t->journal, str("mail"), held, EF_LIMIT_PUBLISHER_PARTITIONS, &died, 1, &t->err));
     CHECK_INT(0, summary(t).dead);
-    for (size_t i = 0; i < PARTITIONS; i++)
+    for (size_t i = 0; i < EF_LIMIT_PUBLISHER_PARTITIONS; i++)
         held[i].upto = 0;
-    OK(test_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str("mail"), held, EF_LIMIT_PUBLISHER_PARTITIONS, 10, &batch,
+                      &t->err));
     CHECK_INT(1, batch.count);
     CHECK(batch.items[0].skip);
     done.filed = batch.items[0].filed;
-    OK(test_ack(t->journal, str("mail"), held, PARTITIONS, &done, 1, &t->err));
-    OK(test_claim_due(t->journal, str("mail"), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_ack(t->journal, str("mail"), held, EF_LIMIT_PUBLISHER_PARTITIONS, &done, 1, &t->err));
+    OK(test_claim_due(t->journal, str("mail"), held, EF_LIMIT_PUBLISHER_PARTITIONS, 10, &batch,
+                      &t->err));
     CHECK_INT(0, batch.count);
     REFUSED(EF_NOT_FOUND, ef__outbox_skip(t->journal, &act, &list, &t->err));
     ef__claimed_batch_release(&batch);

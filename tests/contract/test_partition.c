@@ -296,23 +296,53 @@ CONTRACT(prune_removes_free_leases_beyond_the_count)
 
     acquire(t, 0, "w");
     OK(ef__lease_release_one(t->journal, &key, acquire(t, 2, "w"), &t->err));
-    acquire_publisher(t, "mail", 3, "w");
-    pass_time(t, 20 * SECOND); /* 0 and mail 3 run out */
+    acquire_publisher(t, "mail", 3, "w"); /* not one of the journal's partitions */
+    pass_time(t, 20 * SECOND);            /* 0 and mail 3 run out */
     acquire(t, 3, "w");
     OK(ef_partition_sync(t->journal, &change, &changed, &t->err));
     CHECK_INT(0, changed.pruned);
     CHECK_INT(1, changed.kept);
     change.prune = true;
     OK(ef_partition_sync(t->journal, &change, &changed, &t->err));
-    CHECK_INT(2, changed.pruned);
+    CHECK_INT(1, changed.pruned);
     CHECK_INT(PARTITIONS, partitions_of(t)); /* it was only asked what would be done */
     CHECK_INT(4, lease_count(t));
     change.dry_run = false;
     OK(ef_partition_sync(t->journal, &change, &changed, &t->err));
-    CHECK_INT(2, changed.pruned);
+    CHECK_INT(1, changed.pruned);
     CHECK_INT(1, changed.kept);
     CHECK_INT(2, partitions_of(t));
-    CHECK_INT(2, lease_count(t)); /* that of partition 0 has run out too, but is wanted */
+    CHECK_INT(3, lease_count(t)); /* that of partition 0 has run out too, but is wanted */
+}
+
+/* A sink cannot detect an early event, so a stream has one partition for ever. */
+CONTRACT(a_publishers_stream_keeps_its_partition_whatever_the_count)
+{
+    contract *t = *state;
+    static const int32_t counts[] = {2, 31, 3, 1024, 1};
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
+    ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
+    ef_retry_row failed = {.lane = str("mail"), .position = 1, .status = EF_ROW_FAILED};
+
+    set_publish(t, "t");
+    set_lane(t, "mail", EF_LANE_KIND_PUBLISHER, true, "");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        append(t, "order-1", "t");
+        work_off(t, last_queued(t), ""); /* nothing of "*" waits, so the count may be lowered */
+        sync_to(t, counts[i]);
+    }
+    for (int32_t p = 0; p < EF_LIMIT_PUBLISHER_PARTITIONS; p++)
+        held[p] = (ef_partition_lease){p, acquire_publisher(t, "mail", p, "w"), 0};
+    OK(test_claim(t->journal, str("mail"), held, EF_LIMIT_PUBLISHER_PARTITIONS, 10, &batch,
+                  &t->err));
+    CHECK_INT(5, batch.count);
+    for (size_t i = 0; i < batch.count; i++)
+        CHECK_INT(publisher_partition_of("order-1"), batch.items[i].partition);
+    ack_claimed(t, "mail", held, EF_LIMIT_PUBLISHER_PARTITIONS, &batch, &failed, 1);
+    OK(test_claim_due(t->journal, str("mail"), &held[publisher_partition_of("order-1")], 1, 10,
+                      &batch, &t->err));
+    CHECK_INT(1, batch.count); /* and so does its retry row */
+    ef__claimed_batch_release(&batch);
 }
 
 CONTRACT(a_pruned_lease_never_gives_out_a_token_again)
@@ -363,5 +393,6 @@ CONTRACT_MAIN(CASE(a_label_has_two_digits_or_as_many_as_it_needs),
               CASE(another_open_handle_sees_the_commit_at_once),
               CASE(an_append_in_the_same_moment_is_seen_or_goes_by_the_new_count),
               CASE(prune_removes_free_leases_beyond_the_count),
+              CASE(a_publishers_stream_keeps_its_partition_whatever_the_count),
               CASE(a_pruned_lease_never_gives_out_a_token_again),
               CASE(a_sync_without_a_count_changes_none), CASE(a_count_is_from_1_to_1024))

@@ -19,7 +19,7 @@ static ef_lane lane_of(int64_t retain_us)
 
 /* A publisher of everything, and the leases of all its partitions. */
 static void start_lane(contract *t, const char *name, int64_t retain_us,
-                       ef_partition_lease held[PARTITIONS])
+                       ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS])
 {
     ef_type type = {.name = str("sent"), .publish = true};
     ef_lane lane = lane_of(retain_us);
@@ -27,11 +27,12 @@ static void start_lane(contract *t, const char *name, int64_t retain_us,
     lane.name = str(name);
     OK(ef_type_set(t->journal, &type, &t->err));
     OK(ef_lane_set(t->journal, &lane, &t->err));
-    for (int32_t p = 0; p < PARTITIONS; p++)
+    for (int32_t p = 0; p < EF_LIMIT_PUBLISHER_PARTITIONS; p++)
         held[p] = (ef_partition_lease){p, acquire_publisher(t, name, p, "w"), 0};
 }
 
-static void start(contract *t, int64_t retain_us, ef_partition_lease held[PARTITIONS])
+static void start(contract *t, int64_t retain_us,
+                  ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS])
 {
     start_lane(t, LANE, retain_us, held);
 }
@@ -82,8 +83,9 @@ static void pass_lane(contract *t, const char *lane, ef_partition_lease *held, i
                            .due_us = t->now_us,
                            .error = str("no")};
 
-    OK(test_claim(t->journal, str(lane), held, PARTITIONS, 100, &batch, &t->err));
-    ack_claimed(t, lane, held, PARTITIONS, &batch, &failed, position != 0);
+    OK(test_claim(t->journal, str(lane), held, EF_LIMIT_PUBLISHER_PARTITIONS, 100, &batch,
+                  &t->err));
+    ack_claimed(t, lane, held, EF_LIMIT_PUBLISHER_PARTITIONS, &batch, &failed, position != 0);
     ef__claimed_batch_release(&batch);
 }
 
@@ -120,7 +122,8 @@ static int64_t waiting(contract *t, const ef_partition_lease *held)
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     int64_t positions = 0;
 
-    OK(test_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    OK(test_claim(t->journal, str(LANE), held, EF_LIMIT_PUBLISHER_PARTITIONS, 100, &batch,
+                  &t->err));
     for (size_t i = 0; i < batch.count; i++)
         if (batch.items[i].waits)
             positions = positions * 10 + batch.items[i].event->position;
@@ -135,7 +138,8 @@ static int64_t finish_due(contract *t, ef_partition_lease *held)
     ef_retry_row done[10];
     int64_t positions = 0;
 
-    OK(test_claim_due(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
+    OK(test_claim_due(t->journal, str(LANE), held, EF_LIMIT_PUBLISHER_PARTITIONS, 10, &batch,
+                      &t->err));
     for (size_t i = 0; i < batch.count; i++) {
         const ef_claimed_row *item = &batch.items[i];
         positions = positions * 10 + item->event->position;
@@ -144,7 +148,8 @@ static int64_t finish_due(contract *t, ef_partition_lease *held)
                                  .status = EF_ROW_DONE,
                                  .filed = item->filed};
     }
-    OK(test_ack(t->journal, str(LANE), held, PARTITIONS, done, batch.count, &t->err));
+    OK(test_ack(t->journal, str(LANE), held, EF_LIMIT_PUBLISHER_PARTITIONS, done, batch.count,
+                &t->err));
     ef__claimed_batch_release(&batch);
     return positions;
 }
@@ -163,7 +168,7 @@ CONTRACT(settings_are_kept_and_notes_outlive_a_change_of_them)
 {
     contract *t = *state;
     ef_lane lane = lane_of(7 * SECOND);
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_lane_list list = {0};
 
     start(t, 7 * SECOND, held);
@@ -211,7 +216,7 @@ CONTRACT(what_is_no_publishers_is_refused)
 CONTRACT(a_queued_row_after_a_retry_row_of_its_stream_is_reported)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
 
     start(t, 0, held);
     append(t, "a", "sent"); /* 1 */
@@ -230,7 +235,7 @@ CONTRACT(a_queued_row_after_a_retry_row_of_its_stream_is_reported)
 CONTRACT(without_a_time_to_keep_it_nothing_is_kept)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
 
     start(t, 0, held);
     append(t, "a", "sent");
@@ -241,7 +246,7 @@ CONTRACT(without_a_time_to_keep_it_nothing_is_kept)
 CONTRACT(acknowledged_rows_are_recorded_as_published_except_retry_rows)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
 
     start(t, 5 * SECOND, held);
     append(t, "a", "sent");
@@ -258,7 +263,7 @@ CONTRACT(acknowledged_rows_are_recorded_as_published_except_retry_rows)
 CONTRACT(what_was_skipped_was_not_published)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_row_list rows = {0};
     ef_outbox_action act = {.stream = str("a"),
                             .seq = 1,
@@ -279,7 +284,7 @@ CONTRACT(what_was_skipped_was_not_published)
 CONTRACT(it_is_purged_when_its_time_is_over_in_steps)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
 
     start(t, 5 * SECOND, held);
     append(t, "a", "sent");
@@ -300,7 +305,7 @@ CONTRACT(it_is_purged_when_its_time_is_over_in_steps)
 CONTRACT(published_rows_are_requeued_in_order_and_block_newer_ones)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
 
     start(t, 60 * SECOND, held);
     append(t, "a", "sent"); /* 1 */
@@ -331,7 +336,7 @@ static void check_note(contract *t, const char *progress)
 CONTRACT(progress_purge_and_requeue_are_refused_after_the_lease_was_lost)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS], late;
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS], late;
     int64_t count = -1;
 
     start(t, SECOND, held);
@@ -363,14 +368,14 @@ CONTRACT(progress_purge_and_requeue_are_refused_after_the_lease_was_lost)
 CONTRACT(an_ack_and_its_progress_are_written_together_or_not_at_all)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS], one;
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS], one;
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
 
     start(t, 60 * SECOND, held);
     append(t, "a", "sent");
     note(t, held, "{\"seq\":1}");
-    one = held[partition_of("a")];
-    OK(test_claim(t->journal, str(LANE), held, PARTITIONS, 10, &batch, &t->err));
+    one = held[publisher_partition_of("a")];
+    OK(test_claim(t->journal, str(LANE), held, EF_LIMIT_PUBLISHER_PARTITIONS, 10, &batch, &t->err));
     one.upto = 2; /* more than was taken */
     REFUSED(EF_BAD_INPUT,
             test_publish_ack(t->journal, str(LANE), &one, 1, NULL, 0, str("{\"seq\":2}"), &t->err));
@@ -399,7 +404,8 @@ static int64_t take_after(contract *t, const ef_partition_lease *held, int64_t a
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     int64_t digits;
 
-    OK(test_claim_after(t->journal, str(LANE), held, PARTITIONS, after, limit, &batch, &t->err));
+    OK(test_claim_after(t->journal, str(LANE), held, EF_LIMIT_PUBLISHER_PARTITIONS, after, limit,
+                        &batch, &t->err));
     digits = positions_of(&batch);
     *more = batch.more;
     ef__claimed_batch_release(&batch);
@@ -418,15 +424,15 @@ static void append_to_each(contract *t, int streams)
 
 static void mark_upto(contract *t, ef_partition_lease *held, int64_t upto)
 {
-    for (int32_t p = 0; p < PARTITIONS; p++)
+    for (int32_t p = 0; p < EF_LIMIT_PUBLISHER_PARTITIONS; p++)
         held[p].upto = 0;
     for (int64_t position = 1; position <= upto; position++) {
         char name[8];
         (void)snprintf(name, sizeof name, "s%d", (int)position);
-        held[partition_of(name)].upto = position;
+        held[publisher_partition_of(name)].upto = position;
     }
-    OK(test_ack(t->journal, str(LANE), held, PARTITIONS, NULL, 0, &t->err));
-    for (int32_t p = 0; p < PARTITIONS; p++)
+    OK(test_ack(t->journal, str(LANE), held, EF_LIMIT_PUBLISHER_PARTITIONS, NULL, 0, &t->err));
+    for (int32_t p = 0; p < EF_LIMIT_PUBLISHER_PARTITIONS; p++)
         held[p].upto = 0;
 }
 
@@ -434,7 +440,7 @@ static void mark_upto(contract *t, ef_partition_lease *held, int64_t upto)
 CONTRACT(a_second_batch_is_claimed_while_the_first_is_in_flight)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     bool more;
 
@@ -460,7 +466,7 @@ CONTRACT(a_second_batch_is_claimed_while_the_first_is_in_flight)
 CONTRACT(rows_claimed_ahead_and_not_acknowledged_are_claimed_again)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     bool more;
 
     start(t, 60 * SECOND, held);
@@ -472,7 +478,7 @@ CONTRACT(rows_claimed_ahead_and_not_acknowledged_are_claimed_again)
     CHECK_INT(34, take_after(t, held, 0, 2, &more));
     CHECK_INT(56, take_after(t, held, 4, 9, &more));
     pass_time(t, 11 * SECOND);
-    for (int32_t p = 0; p < PARTITIONS; p++)
+    for (int32_t p = 0; p < EF_LIMIT_PUBLISHER_PARTITIONS; p++)
         held[p].token = acquire_publisher(t, LANE, p, "another");
     CHECK_INT(3456, take_after(t, held, 0, 9, &more));
     mark_upto(t, held, 6);
@@ -486,7 +492,7 @@ CONTRACT(what_was_published_is_listed_with_its_time_the_last_first)
     contract *t = *state;
     const ef_row_status asked = EF_ROW_PUBLISHED;
     ef_outbox_query query = {.any_tenant = true, .limit = 2};
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_row_list list = {0};
     int64_t appended_us = t->now_us;
     const ef_row *row;
@@ -511,7 +517,7 @@ CONTRACT(what_was_published_is_listed_with_its_time_the_last_first)
     CHECK_STR("b", row->stream);
     CHECK_INT(1, row->seq);
     CHECK_STR("sent", row->event_type);
-    CHECK_INT(partition_of("b"), row->partition);
+    CHECK_INT(publisher_partition_of("b"), row->partition);
     CHECK_INT(0, row->attempt_count);
     CHECK_INT(0, row->next_attempt_us);
     CHECK_STR("", row->last_error);
@@ -526,7 +532,7 @@ CONTRACT(published_rows_are_none_of_those_that_wait)
 {
     contract *t = *state;
     ef_outbox_query query = {.any_tenant = true, .limit = 10, .lane = str(LANE)};
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_row_list list = {0};
 
     start(t, 60 * SECOND, held);
@@ -547,7 +553,7 @@ CONTRACT(published_rows_are_deleted_when_they_are_purged_or_requeued)
 {
     contract *t = *state;
     ef_outbox_query query = {.any_tenant = true, .limit = 10};
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
 
     start(t, 5 * SECOND, held);
     append(t, "a", "sent");
@@ -563,7 +569,7 @@ CONTRACT(published_rows_are_deleted_when_they_are_purged_or_requeued)
 /* Positions 1 to 5 in two lanes; 4 is of another tenant's stream of the same name. */
 static void publish_in_two_lanes(contract *t)
 {
-    ef_partition_lease mail[PARTITIONS], task[PARTITIONS];
+    ef_partition_lease mail[EF_LIMIT_PUBLISHER_PARTITIONS], task[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_new_event other = event_of("a", "sent");
 
     other.tenant = str("acme");
@@ -612,7 +618,7 @@ CONTRACT(published_rows_are_picked_by_tenant_stream_type_partition_and_age)
 {
     contract *t = *state;
     ef_outbox_query query = {.tenant = str("acme"), .limit = 1, .lane = str(LANE)};
-    int32_t partition = partition_of("b");
+    int32_t partition = publisher_partition_of("b");
 
     publish_in_two_lanes(t);
     CHECK_INT(4, listed(t, query));
@@ -630,7 +636,7 @@ CONTRACT(published_rows_are_picked_by_tenant_stream_type_partition_and_age)
     CHECK_INT(32, listed(t, query));
     query.types = str("");
     query.partition = &partition;
-    CHECK_INT(partition_of("a") == partition ? 54321 : 52, listed(t, query));
+    CHECK_INT(publisher_partition_of("a") == partition ? 54321 : 52, listed(t, query));
     query.partition = NULL;
     query.before_us = t->now_us;
     CHECK_INT(0, listed(t, query));
@@ -658,7 +664,7 @@ CONTRACT(a_cursor_of_what_waits_is_none_of_what_was_published)
 CONTRACT(a_lane_with_rows_is_dropped_only_when_they_may_go)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_lane_list list = {0};
     ef_lane lane = lane_of(5 * SECOND);
     int64_t rows = -1;
@@ -694,18 +700,20 @@ CONTRACT(a_lane_with_rows_is_dropped_only_when_they_may_go)
 CONTRACT(rows_in_flight_of_a_crashed_worker_are_claimed_again_in_order_of_position)
 {
     contract *t = *state;
-    ef_partition_lease held[PARTITIONS];
+    ef_partition_lease held[EF_LIMIT_PUBLISHER_PARTITIONS];
     ef_claimed_batch batch = EF_CLAIMED_BATCH_INIT;
     char name[8] = "s0";
 
     start(t, 0, held);
     for (int i = 0; i < 8; i++, name[1]++)
         append(t, name, "sent");
-    OK(test_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    OK(test_claim(t->journal, str(LANE), held, EF_LIMIT_PUBLISHER_PARTITIONS, 100, &batch,
+                  &t->err));
     pass_time(t, 11 * SECOND);
-    for (int32_t p = 0; p < PARTITIONS; p++)
+    for (int32_t p = 0; p < EF_LIMIT_PUBLISHER_PARTITIONS; p++)
         held[p].token = acquire_publisher(t, LANE, p, "another");
-    OK(test_claim(t->journal, str(LANE), held, PARTITIONS, 100, &batch, &t->err));
+    OK(test_claim(t->journal, str(LANE), held, EF_LIMIT_PUBLISHER_PARTITIONS, 100, &batch,
+                  &t->err));
     CHECK_INT(8, batch.count);
     for (size_t i = 0; i < batch.count; i++) {
         CHECK_INT((int64_t)i + 1, batch.items[i].event->position);

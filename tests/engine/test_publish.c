@@ -587,7 +587,75 @@ static void one_worker_at_a_time_holds_a_publisher(void **state)
     fixture_close(f);
 }
 
-static void a_stream_that_moves_to_another_partition_keeps_its_order(void **state)
+/* How often `name` was delivered. */
+static int times_got(const fake *s, const char *name)
+{
+    int times = 0;
+
+    for (const char *at = s->got; (at = strstr(at, name)); at++)
+        times += at == s->got || at[-1] == ' ';
+    return times;
+}
+
+static void divide(ef_engine *engine)
+{
+    static ef__bus_ops divided_ops;
+
+    divided_ops = fake_ops;
+    divided_ops.spreads = true;
+    divided_ops.check_loss = NULL;
+    divided_ops.progress = NULL;
+    ((fake *)publishing(engine)->bus)->base.ops = &divided_ops;
+    publishing(engine)->membership.next_beat_us = 0;
+}
+
+/* The first worker, then both, then the second one, which takes over what the first one leaves. */
+static void workers_share_a_publisher_whose_sink_permits_it(void **state)
+{
+    fixture fx, *f = &fx;
+    fake s = {.down = false}, other = {.down = false};
+    ef_partition_sync_result changed;
+    ef_engine *second;
+
+    (void)state;
+    fixture_open(f, EF_MODE_OUTBOX_APPLY_ONLY);
+    if (!fixture_has_files(f)) {
+        fixture_close(f);
+        return;
+    }
+    publish_type(f, "sent");
+    set(f, to_file(f));
+    use_fake(f, f->engine, &s);
+    second = second_worker(f, &other);
+    divide(f->engine);
+    divide(second);
+    for (int i = 0; i < 8; i++) { /* leases move */
+        pass_time(f, 2 * SECOND);
+        send_many(f, second, i * 5, i * 5 + 5);
+    }
+    OK(ef_partition_sync(f->journal, &(ef_partition_change){.count = 5}, &changed, &f->err));
+    send_many(f, second, 0, 40);
+    send_many(f, second, 0, 40);
+    CHECK_INT(0, summary_of(f, "mail").pending);
+    CHECK(publishing(f->engine)->health.published > 20);
+    CHECK(publishing(second)->health.published > 20);
+    for (int i = 0; i < 40; i++) {
+        char third[16], whole[16];
+        (void)snprintf(third, sizeof third, "s%d-3 ", i);
+        (void)snprintf(whole, sizeof whole, "s%d-", i);
+        CHECK_INT(3, times_got(&s, whole) + times_got(&other, whole));
+        CHECK_INT(1, times_got(&s, third) + times_got(&other, third));
+    }
+    ef_engine_close(f->engine);
+    f->engine = second;
+    pass_time(f, 11 * SECOND);
+    send_many(f, f->engine, 0, 40);
+    CHECK_INT(0, summary_of(f, "mail").pending);
+    CHECK_INT(160, publishing(second)->health.published + times_got(&s, "s"));
+    fixture_close(f);
+}
+
+static void a_change_of_the_partition_count_keeps_the_order_of_streams(void **state)
 {
     fixture fx, *f = &fx;
     fake s = {.down = true};
@@ -598,7 +666,7 @@ static void a_stream_that_moves_to_another_partition_keeps_its_order(void **stat
     send(f, "a");
     drain(f);
     OK(ef_partition_sync(f->journal, &(ef_partition_change){.count = 31}, &changed, &f->err));
-    send(f, "a"); /* queued in another partition than the one before it */
+    send(f, "a"); /* in another partition of "*" than the one before it */
     s.down = false;
     pass_time(f, 31 * SECOND);
     drain(f);
@@ -1059,7 +1127,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_lease_lost_between_batches_delivers_them_again),
         cmocka_unit_test(a_lease_lost_before_the_ack_delivers_again),
         cmocka_unit_test(one_worker_at_a_time_holds_a_publisher),
-        cmocka_unit_test(a_stream_that_moves_to_another_partition_keeps_its_order),
+        cmocka_unit_test(workers_share_a_publisher_whose_sink_permits_it),
+        cmocka_unit_test(a_change_of_the_partition_count_keeps_the_order_of_streams),
         cmocka_unit_test(a_paused_publisher_queues_and_continues_when_resumed),
         cmocka_unit_test(a_removed_publisher_leaves_no_lease),
         cmocka_unit_test(lost_messages_are_redelivered_before_new_ones),

@@ -1,7 +1,9 @@
 /*
  * publish.pml - a publisher's lane: at least once, in order per stream, nothing lost.
  *
- * Two publishers share one partition. The bus takes a message or refuses it; what it has taken it
+ * Two publishers share one partition, or with DIVIDED two: the second stream is in the second one.
+ * With BY_COUNT the number of partitions has changed before the last event, which is then in another
+ * one than the event before it in its stream. The bus takes a message or refuses it; what it has taken it
  * has taken, whether the publisher lives to hear so or not. With POISON it refuses the first event
  * for ever, and the lane has a limit of two attempts. A consumer drops what it has seen before, by
  * id, so what counts for order is when a message is delivered first.
@@ -16,6 +18,18 @@
 #define BEFORE(e) ((e) == 3) /* the event before it in its stream; 0: none */
 #define BIT(e) (1 << (e))
 #define HAS(set, e) (((set) & BIT(e)) != 0)
+
+#ifdef DIVIDED
+#define PARTS 2
+#ifdef BY_COUNT
+#define PART(e) ((e) == 1 -> 0 : 1)
+#else
+#define PART(e) (STREAM(e) -> 1 : 0)
+#endif
+#else
+#define PARTS 1
+#define PART(e) 0
+#endif
 
 #ifndef EXPIRIES
 #define EXPIRIES 1
@@ -35,9 +49,10 @@ bool lost, reordered, doubled_without_fault, dead_row_revived, held_back, unsett
 
 /* --- the journal store ------------------------------------------------------------------------ */
 
-byte token, owner; /* of the lease (publisher, LANE, 0); owner 0: free, else pid + 1 */
-bool live;
-byte mark;
+/* Of the leases (publisher, LANE, partition); owner 0: free, else pid + 1. */
+byte token[PARTS], owner[PARTS];
+bool live[PARTS];
+byte mark[PARTS];
 
 #define NO_ROW 0
 #define PENDING 1
@@ -58,15 +73,18 @@ bool at_work[2];
 
 #define FIRST(e) (row[e] != NO_ROW && (BEFORE(e) == 0 || row[BEFORE(e)] == NO_ROW))
 #define DUE(e) (FIRST(e) && row[e] != DEAD)
-#define ANY_DUE (DUE(1) || DUE(2) || DUE(3))
-#define QUEUED (mark < EVENTS)
+#define DUE_IN(e, p) (DUE(e) && PART(e) == (p))
+#define ANY_DUE(p) (DUE_IN(1, p) || DUE_IN(2, p) || DUE_IN(3, p))
+#define QUEUED_IN(e, p) (PART(e) == (p) && (e) > mark[p])
+#define QUEUED(p) (QUEUED_IN(1, p) || QUEUED_IN(2, p) || QUEUED_IN(3, p))
+#define WORK(p) (QUEUED(p) || ANY_DUE(p))
 
 #ifdef NO_LEASE
-#define MAY_ACQUIRE true
+#define MAY_ACQUIRE(p) (token[p] < TOKENS_MAX && WORK(p))
 #define HELD true
 #else
-#define MAY_ACQUIRE (owner == 0 || !live)
-#define HELD (token == mine && live)
+#define MAY_ACQUIRE(p) ((owner[p] == 0 || !live[p]) && token[p] < TOKENS_MAX && WORK(p))
+#define HELD (token[part] == mine && live[part])
 #endif
 #ifdef NO_TOKEN_IN_MARK
 #define MAY_MARK true
@@ -88,6 +106,7 @@ inline deliver(e)
 #else
 #define BEHIND(e) (BEFORE(e) != 0 && row[BEFORE(e)] != NO_ROW)
 #endif
+#define OURS(e) (!HAS(deferred, e) && PART(e) == part)
 /* … and so does what follows a failure in the batch. */
 #ifdef NO_BLOCK
 #define BLOCKED(e) false
@@ -104,15 +123,15 @@ inline deliver(e)
 
 inline take_queued()
 {
-    at = mark + 1;
-    upto = mark + 1;
+    at = mark[part] + 1;
+    upto = mark[part] + 1;
     do
     :: upto < EVENTS -> upto++
     :: break
     od;
     /* Told by take, in its transaction, or read under the lease: only its owner adds to them. */
     for (e : at .. upto) {
-        deferred = (BEHIND(e) -> deferred | BIT(e) : deferred)
+        deferred = (PART(e) == part && BEHIND(e) -> deferred | BIT(e) : deferred)
     }
     e = 0
 }
@@ -120,9 +139,9 @@ inline take_queued()
 inline take_due()
 {
     if
-    :: DUE(1) -> due = 1
-    :: DUE(2) -> due = 2
-    :: DUE(3) -> due = 3
+    :: DUE_IN(1, part) -> due = 1
+    :: DUE_IN(2, part) -> due = 2
+    :: DUE_IN(3, part) -> due = 3
     fi;
     at = due;
     upto = due;
@@ -132,7 +151,7 @@ inline take_due()
 inline write_row(n)
 {
     if
-    :: row[n] == NO_ROW && (due != 0 || n <= mark) -> skip /* gone, and stays gone */
+    :: row[n] == NO_ROW && (due != 0 || n <= mark[part]) -> skip /* gone, and stays gone */
     :: else ->
         if
         :: HAS(deferred, n) -> row[n] = PENDING
@@ -157,9 +176,9 @@ inline settle()
         :: else
         fi
     }
-    mark = (due == 0 && upto > mark -> upto : mark);
+    mark[part] = (due == 0 && upto > mark[part] -> upto : mark[part]);
     for (e : 1 .. EVENTS) {
-        MUST_NOT(lost, e <= mark && delivered[e] == 0 && row[e] == NO_ROW)
+        MUST_NOT(lost, e <= mark[PART(e)] && delivered[e] == 0 && row[e] == NO_ROW)
     }
     e = 0
 }
@@ -177,26 +196,31 @@ inline forget_batch()
 
 active [2] proctype publisher()
 {
-    byte e, mine, due, at, upto, tried;
+    byte e, part, mine, due, at, upto, tried;
     byte failed, deferred; /* sets */
 
 top:
-    atomic { forget_batch(); mine = 0; at_work[_pid] = false };
+    atomic { forget_batch(); part = 0; mine = 0; at_work[_pid] = false };
 end:
     atomic {
-        MAY_ACQUIRE && token < TOKENS_MAX && (QUEUED || ANY_DUE) ->
-        token++;
-        owner = _pid + 1;
-        live = true;
-        mine = token;
+        if
+        :: MAY_ACQUIRE(0) -> part = 0
+#ifdef DIVIDED
+        :: MAY_ACQUIRE(1) -> part = 1
+#endif
+        fi;
+        token[part]++;
+        owner[part] = _pid + 1;
+        live[part] = true;
+        mine = token[part];
         at_work[_pid] = true
     };
 take:
     if
     :: CRASH
-    :: atomic { HELD && QUEUED -> take_queued() }
-    :: atomic { HELD && ANY_DUE -> take_due() }
-    :: atomic { HELD && !QUEUED && !ANY_DUE -> owner = 0; live = false; goto top }
+    :: atomic { HELD && QUEUED(part) -> take_queued() }
+    :: atomic { HELD && ANY_DUE(part) -> take_due() }
+    :: atomic { HELD && !WORK(part) -> owner[part] = 0; live[part] = false; goto top }
     :: !HELD -> goto top
     fi;
 #ifdef MARK_FIRST
@@ -210,10 +234,10 @@ take:
     :: atomic {
         at <= upto ->
         if
-        :: HAS(deferred, at) -> skip
-        :: !HAS(deferred, at) && BLOCKED(at) -> deferred = deferred | BIT(at)
-        :: !HAS(deferred, at) && !BLOCKED(at) && ACCEPTS(at) -> deliver(at)
-        :: !HAS(deferred, at) && !BLOCKED(at) && REFUSES(at) ->
+        :: HAS(deferred, at) || PART(at) != part -> skip
+        :: OURS(at) && BLOCKED(at) -> deferred = deferred | BIT(at)
+        :: OURS(at) && !BLOCKED(at) && ACCEPTS(at) -> deliver(at)
+        :: OURS(at) && !BLOCKED(at) && REFUSES(at) ->
             failed = failed | BIT(at);
             refusals_left = (refusals_left > 0 -> refusals_left - 1 : 0)
         fi;
@@ -233,8 +257,12 @@ active proctype time()
 {
 end:
     do
-    :: atomic { live && !at_work[owner - 1] -> live = false }
-    :: atomic { live && expiries_left > 0 -> expiries_left--; faults++; live = false }
+    :: atomic { live[0] && !at_work[owner[0] - 1] -> live[0] = false }
+    :: atomic { live[0] && expiries_left > 0 -> expiries_left--; faults++; live[0] = false }
+#ifdef DIVIDED
+    :: atomic { live[1] && !at_work[owner[1] - 1] -> live[1] = false }
+    :: atomic { live[1] && expiries_left > 0 -> expiries_left--; faults++; live[1] = false }
+#endif
     od
 }
 
@@ -257,7 +285,10 @@ active proctype replay()
 active proctype judge()
 {
     timeout;
-    MUST_NOT(unsettled, QUEUED || ANY_DUE);
+    MUST_NOT(unsettled, WORK(0));
+#ifdef DIVIDED
+    MUST_NOT(unsettled, WORK(1));
+#endif
     MUST_NOT(held_back, delivered[2] == 0);
     MUST_NOT(lost, delivered[1] == 0 && row[1] != DEAD);
     MUST_NOT(lost, delivered[3] == 0 && row[1] != DEAD)

@@ -88,6 +88,10 @@ CHECKS = [
     ("publish", "NO_BLOCK", "reordered", "going on in the stream after a failure"),
     ("publish", "NO_HOLD_BACK", "reordered", "taking what is behind an exception"),
     ("publish", "NO_TOKEN_IN_MARK POISON", "dead_row_revived", "a late publisher settles"),
+    ("publish", "DIVIDED", HOLDS, "two publishers share two partitions"),
+    ("publish", "DIVIDED", ENDS, "everything is delivered"),
+    ("publish", "DIVIDED POISON", HOLDS, "a message that the bus never takes"),
+    ("publish", "DIVIDED BY_COUNT", "reordered", "a stream whose partition changes with the count"),
     ("publish", "NO_LEASE", "doubled_without_fault", "two publishers at once"),
     ("publish", "PUBLISH_IN_RUN", "doubled_without_fault", "a replay that publishes"),
 ]

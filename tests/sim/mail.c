@@ -169,7 +169,7 @@ static void mail_close(ef__bus *bus)
 }
 
 /* In some worlds batches overlap, and are small enough for that; in some the sink loses messages.
- */
+ * In most of the others the workers share its partitions. */
 ef_status mail_open(const ef__bus_options *options, ef__bus **out, ef_error *err)
 {
     const sim_actor *actor = options->clock->context;
@@ -183,6 +183,7 @@ ef_status mail_open(const ef__bus_options *options, ef__bus **out, ef_error *err
                              .batch_max = overlaps ? 2 : 6,
                              .grouped = true,
                              .overlaps = overlaps,
+                             .spreads = !loses && actor->sim->seed % 4 != 0,
                              .deliver = mail_deliver,
                              .check_loss = loses ? mail_compare : NULL,
                              .progress = loses ? mail_progress : NULL,

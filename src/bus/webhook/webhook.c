@@ -533,6 +533,7 @@ const ef__bus_ops ef__webhook_sink = {
     .bytes = sizeof(hook_bus),
     .batch_max = BATCH_MAX,
     .grouped = true,
+    .spreads = true,
     .check = hook_check,
     .open = hook_open,
     .deliver = hook_deliver,

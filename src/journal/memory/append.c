@@ -104,8 +104,9 @@ static bool lane_wants(const mem_journal *mem, const mem_lane *lane, ef_str stor
 static ef_status queue_rows(mem_journal *mem, const mem_event *event, ef_error *err)
 {
     for (size_t i = 0; !mem->base.options.outbox_off && i < mem->lane_count; i++) {
-        mem_part *part = &mem->lanes[i].parts[event->partition];
-        if (!lane_wants(mem, &mem->lanes[i], event->event.type))
+        mem_lane *lane = &mem->lanes[i];
+        mem_part *part = &lane->parts[ef__mem_partition(lane, event)];
+        if (!lane_wants(mem, lane, event->event.type))
             continue;
         if (!ef__mem_grow((void **)&part->rows, &part->cap, part->count + 1, sizeof *part->rows))
             return ef__mem_no_memory(err);
@@ -187,6 +188,8 @@ static ef_status append_new(mem_journal *mem, const ef__arrival *arrival, int64_
     if (!(fresh = make_event(given)))
         return ef__mem_no_memory(err);
     fresh->partition = ef__partition_of(given->tenant, given->stream, mem->partitions);
+    fresh->partition_published =
+        ef__partition_of(given->tenant, given->stream, EF_LIMIT_PUBLISHER_PARTITIONS);
     fresh->event.seq = seq + 1;
     fresh->event.position = (int64_t)mem->event_count + 1;
     fresh->event.recorded_us = arrival->sealed ? arrival->sealed->recorded_us : recorded_us;

@@ -65,7 +65,7 @@ static bool add_row(mem_claim *claim, size_t lane, int64_t position, ef_claimed_
 
     item.lane = ef__arena_copy(arena, claim->mem->lanes[lane].name);
     item.event = &claim->events[at];
-    item.partition = event->partition;
+    item.partition = ef__mem_partition(&claim->mem->lanes[lane], event);
     if (at == claim->limit || !item.lane.ptr ||
         !ef__mem_event_copy(claim->mem, event, arena, &claim->events[at])) {
         claim->out->more = true;
@@ -200,6 +200,11 @@ static bool is_held(const ef_partition_lease *held, size_t count, int32_t partit
     return false;
 }
 
+static int32_t retry_partition(const mem_journal *mem, const mem_retry_row *retry)
+{
+    return ef__mem_partition(&mem->lanes[retry->lane], mem->events[retry->position - 1]);
+}
+
 /* May the retry row be claimed, once it is due? `lane` below 0: the lanes of all projections. */
 static bool is_claimable(const mem_claim *claim, int64_t lane, size_t index)
 {
@@ -209,8 +214,7 @@ static bool is_claimable(const mem_claim *claim, int64_t lane, size_t index)
                          : retry->lane == (size_t)lane;
 
     return ours && waits &&
-           is_held(claim->held, claim->held_count,
-                   claim->mem->events[retry->position - 1]->partition) &&
+           is_held(claim->held, claim->held_count, retry_partition(claim->mem, retry)) &&
            ef__mem_retry_row_is_first(claim->mem, index);
 }
 
@@ -241,7 +245,7 @@ static bool add_following_rows(mem_claim *claim, size_t index)
         if (retry->lane != first->lane || mem->events[retry->position - 1]->stream != stream)
             continue;
         if (retry->status != EF_ROW_PENDING ||
-            !is_held(claim->held, claim->held_count, mem->events[retry->position - 1]->partition))
+            !is_held(claim->held, claim->held_count, retry_partition(mem, retry)))
             return true;
         if (!add_retry_row(claim, retry, true))
             return false;
@@ -375,10 +379,11 @@ static ef_status find_retry_lane(mem_journal *mem, size_t lane_index, const ef_r
 static bool moves_offset_past(const mem_lane *lane, const ef__ack_request *request,
                               const mem_event *event)
 {
-    const mem_part *part = &lane->parts[event->partition];
+    int32_t partition = ef__mem_partition(lane, event);
+    const mem_part *part = &lane->parts[partition];
 
     for (size_t i = 0; i < request->held_count; i++)
-        if (request->held[i].partition == event->partition &&
+        if (request->held[i].partition == partition &&
             event->event.position <= request->held[i].upto)
             for (size_t r = part->first; r < part->count; r++)
                 if (part->rows[r] == event->event.position)
@@ -398,14 +403,16 @@ static ef_status plan_retry_change(mem_journal *mem, size_t lane, const ef__ack_
                                    const ef_retry_row *given, mem_retry_change *out, ef_error *err)
 {
     const mem_event *event;
+    int32_t partition;
     bool found;
     ef_status st;
 
     if (given->position > (int64_t)mem->event_count)
         return ef__refuse_unknown_position(given->position, err);
     event = mem->events[given->position - 1];
-    if (request->held_count && !is_held(request->held, request->held_count, event->partition))
-        return ef__refuse_partition(given->position, event->partition, err);
+    partition = ef__mem_partition(&mem->lanes[lane], event);
+    if (request->held_count && !is_held(request->held, request->held_count, partition))
+        return ef__refuse_partition(given->position, partition, err);
     if ((st = find_retry_lane(mem, lane, given, &out->lane, err)) != EF_OK)
         return st;
     (void)ef__mem_retry_row_find(mem, given->position, out->lane, &found);

@@ -66,6 +66,11 @@ ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition)
     return (ef_lease_key){EF_LEASE_PARTITION, {0}, partition};
 }
 
+int32_t ef__mem_partition(const mem_lane *lane, const mem_event *event)
+{
+    return lane->kind == EF_LANE_KIND_PUBLISHER ? event->partition_published : event->partition;
+}
+
 ef_status ef__mem_token_check(mem_journal *mem, const ef_lease_key *key, int64_t token,
                               ef_error *err)
 {
@@ -445,12 +450,12 @@ static ef_status list_partitions(ef_journal *journal, ef_partition_list *out, ef
 
 static void count_waiting(const mem_journal *mem, ef__waiting_rows *waiting)
 {
-    for (size_t i = 0; i < mem->lane_count; i++)
-        for (int32_t p = waiting->count; p < EF_LIMIT_PARTITIONS; p++)
-            ef__waiting_add(waiting, p,
-                            (int64_t)(mem->lanes[i].parts[p].count - mem->lanes[i].parts[p].first));
+    for (int32_t p = waiting->count; p < EF_LIMIT_PARTITIONS; p++)
+        ef__waiting_add(waiting, p,
+                        (int64_t)(mem->lanes[0].parts[p].count - mem->lanes[0].parts[p].first));
     for (size_t i = 0; i < mem->retry_row_count; i++)
-        ef__waiting_add(waiting, mem->events[mem->retry_rows[i].position - 1]->partition, 1);
+        if (mem->lanes[mem->retry_rows[i].lane].kind != EF_LANE_KIND_PUBLISHER)
+            ef__waiting_add(waiting, mem->events[mem->retry_rows[i].position - 1]->partition, 1);
 }
 
 static void prune_leases(mem_journal *mem, const ef_partition_change *change,
@@ -459,8 +464,7 @@ static void prune_leases(mem_journal *mem, const ef_partition_change *change,
     for (size_t i = mem->lease_count; i-- > 0;) {
         const ef_lease_key *key = &mem->leases[i].key;
         int64_t token;
-        if ((key->kind != EF_LEASE_PARTITION && key->kind != EF_LEASE_PUBLISHER) ||
-            key->partition < out->after)
+        if (key->kind != EF_LEASE_PARTITION || key->partition < out->after)
             continue;
         bool live = ef__mem_lease_live(mem, key, &token);
         out->kept += live;

@@ -65,7 +65,8 @@ void ef__mem_texts_free(void *item, const ef__texts *texts);
 typedef struct mem_event {
     ef_event event; /* its type is the one of the append; its texts are stored after the struct */
     size_t stream;
-    int32_t partition; /* below the number of partitions */
+    int32_t partition;           /* below the number of partitions */
+    int32_t partition_published; /* in the lanes of publishers */
 } mem_event;
 
 typedef struct mem_stream {
@@ -266,6 +267,8 @@ ef_status ef__mem_token_check(mem_journal *mem, const ef_lease_key *key, int64_t
                               ef_error *err);
 bool ef__mem_lease_live(const mem_journal *mem, const ef_lease_key *key, int64_t *out_token);
 ef_lease_key ef__mem_lane_lease(const mem_lane *lane, int32_t partition);
+/* The partition of the event in the lane. */
+int32_t ef__mem_partition(const mem_lane *lane, const mem_event *event);
 
 /* --- records (record.c) ----------------------------------------------------------------------- */
 

@@ -289,7 +289,7 @@ static ef_status make_row(const mem_journal *mem, const mem_listed_row *found, e
         .status = found->status,
         .blocked = found->blocked,
         .skip = retry && retry->skip,
-        .partition = event->partition,
+        .partition = ef__mem_partition(&mem->lanes[found->lane], event),
         .attempt_count = retry ? retry->attempts : 0,
         .next_attempt_us = retry ? retry->due_us : 0,
         .last_error = retry ? retry->error : (ef_str){0},
@@ -298,10 +298,8 @@ static ef_status make_row(const mem_journal *mem, const mem_listed_row *found, e
         .filed = retry ? retry->filed : 0,
         .trying = retry && retry->trying,
     };
-    if (found->status == EF_ROW_PUBLISHED) {
+    if (found->status == EF_ROW_PUBLISHED)
         out->updated_us = out->published_us = found->published_us;
-        out->partition = ef__partition_of(out->tenant, out->stream, mem->partitions);
-    }
     return ef__texts_own(&texts, out, arena) ? EF_OK : ef__no_memory(err);
 }
 

@@ -140,16 +140,17 @@ SELECT $1 + u.n - 1, $2[(u.n * 7 - 6)::integer], $2[(u.n * 7 - 5)::integer],
 
 -- name: outbox_insert
 -- A row for every lane that selects the event.
--- binds: by hand, 1 positions, 2 numbers: partition, number of the type's name, 3 names of types
+-- binds: by hand, 1 positions, 2 numbers: partition, that in lanes of publishers, number of the
+--        type's name, 3 names of types
 INSERT INTO everfold.outbox(lane, position, partition)
-SELECT l.id, u.position, $2[(u.n * 2 - 1)::integer]
+SELECT l.id, u.position, $2[(u.n * 3 - CASE l.kind WHEN 2 THEN 1 ELSE 2 END)::integer]
   FROM unnest($1) WITH ORDINALITY AS u(position, n)
   JOIN everfold.lane l ON l.enabled
    AND (l.kind = 0 OR (l.kind = 2 AND (
         SELECT coalesce(a.publish, t.publish)
                AND everfold.type_matches(coalesce(a.name, t.name), l.types)
           FROM everfold.event_type t LEFT JOIN everfold.event_type a ON a.id = t.alias_of
-         WHERE t.name = $3[$2[(u.n * 2)::integer]])));
+         WHERE t.name = $3[$2[(u.n * 3)::integer]])));
 
 -- name: notify
 -- only: postgres SQLite wakes waiting processes by its files

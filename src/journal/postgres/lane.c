@@ -210,7 +210,7 @@ static ef_status requeue_rows(ef__pg_rows *rows, ef__pg_conn *conn, int32_t lane
                                         .seq = row.seq,
                                         .tenant = row.tenant,
                                         .name = row.name,
-                                        .partitions = (int32_t)row.partitions}};
+                                        .partitions = EF_LIMIT_PUBLISHER_PARTITIONS}};
         if (row.has_retry_row)
             continue;
         ef__retry_state_write(&retry.event.row, &pending, false, now_us);

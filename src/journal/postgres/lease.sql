@@ -87,14 +87,14 @@ SELECT kind, name, partition, owner, token, until, updated,
 -- row: held int, free int
 SELECT count(*) FILTER (WHERE live), count(*) FILTER (WHERE NOT live)
   FROM (SELECT everfold.lease_live(owner, until, updated, everfold.clock_us($2)) AS live
-          FROM everfold.lease WHERE kind IN (0, 1) AND partition >= $1 FOR UPDATE) l;
+          FROM everfold.lease WHERE kind = 0 AND partition >= $1 FOR UPDATE) l;
 
 -- name: lease_prune
 -- Deletes the leases that are not held; their tokens are never given again.
 -- binds: 1 count int, 2 now clock
 WITH pruned AS (
     DELETE FROM everfold.lease
-     WHERE kind IN (0, 1) AND partition >= $1
+     WHERE kind = 0 AND partition >= $1
        AND NOT everfold.lease_live(owner, until, updated, everfold.clock_us($2))
     RETURNING token)
 UPDATE everfold.state SET token_floor = greatest(token_floor, (SELECT max(token) FROM pruned));

@@ -39,16 +39,15 @@ RETURNING d.position;
 -- only: postgres SQLite has published_first and published_delete
 -- Deletes and returns the oldest entries.
 -- binds: 1 lane int, 2 limit int
--- rows: position int, stream int, seq int, tenant text, name text, partitions int, has_retry_row
---        bool
+-- rows: position int, stream int, seq int, tenant text, name text, has_retry_row bool
 WITH first AS (SELECT p.position FROM everfold.outbox_published p
                 WHERE p.lane = $1 ORDER BY p.position LIMIT $2),
 drained AS (DELETE FROM everfold.outbox_published d USING first f
           WHERE d.lane = $1 AND d.position = f.position RETURNING d.position)
-SELECT g.position, e.stream, e.seq, s.tenant, s.name, t.partitions,
+SELECT g.position, e.stream, e.seq, s.tenant, s.name,
        EXISTS (SELECT FROM everfold.retry_row x
                 WHERE x.lane = $1 AND x.position = g.position)
-  FROM everfold.state t, drained g
+  FROM drained g
   JOIN everfold.event e ON e.position = g.position
   JOIN everfold.stream s ON s.id = e.stream
  ORDER BY g.position;
@@ -62,10 +61,10 @@ SELECT g.position, e.stream, e.seq, s.tenant, s.name, t.partitions,
 -- list ef__listed_row: row.lane text, row.tenant text, row.stream text, row.seq int, row.position int,
 --        row.event_type text, row.status int, row.blocked bool, row.skip bool, row.partition int,
 --        row.attempt_count int, row.next_attempt_us int, row.last_error text, row.enqueued_us int,
---        row.updated_us int, lane_id int, partitions int
+--        row.updated_us int, lane_id int
 SELECT r.name, e.tenant, e.stream, e.seq, r.position, e.type, 5 AS status, false AS blocked,
        false AS skip, 0 AS partition, 0 AS attempts, 0::bigint AS due, '' AS error,
-       e.recorded AS enqueued, r.published AS updated, r.id AS lane_id, t.partitions
+       e.recorded AS enqueued, r.published AS updated, r.id AS lane_id
   FROM (SELECT l.id, l.name, p.position, p.published
           FROM (SELECT a.id, a.name FROM everfold.lane a
                  WHERE a.kind = 2 AND ($1 = '' OR a.name = $1) OFFSET 0) l
@@ -79,7 +78,6 @@ SELECT r.name, e.tenant, e.stream, e.seq, r.position, e.type, 5 AS status, false
  CROSS JOIN LATERAL (
        SELECT x.tenant, x.stream, x.seq, x.type, x.recorded FROM everfold.log x
         WHERE x.position = r.position OFFSET 0) e
- CROSS JOIN everfold.state t
  ORDER BY r.position DESC, r.name DESC;
 
 -- name: published_count
@@ -461,7 +459,8 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
   FROM (SELECT a.id, a.name,
                (SELECT min(coalesce(m.position, 0))
                   FROM everfold.state s
-                 CROSS JOIN generate_series(0, s.partitions - 1) AS p(number)
+                 CROSS JOIN generate_series(
+                       0, CASE a.kind WHEN 2 THEN 16 ELSE s.partitions END - 1) AS p(number)
                   LEFT JOIN everfold.lane_offset m ON m.lane = a.id AND m.partition = p.number) AS lowest
           FROM everfold.lane a
          WHERE $1 = '' OR a.name = $1 OFFSET 0) l
@@ -506,7 +505,8 @@ SELECT r.lane, r.tenant, r.stream, r.seq, r.position, r.type, r.status, r.blocke
 WITH lanes AS MATERIALIZED (
     SELECT a.id, (SELECT min(coalesce(m.position, 0))
                     FROM everfold.state s
-                   CROSS JOIN generate_series(0, s.partitions - 1) AS p(number)
+                   CROSS JOIN generate_series(
+                         0, CASE a.kind WHEN 2 THEN 16 ELSE s.partitions END - 1) AS p(number)
                     LEFT JOIN everfold.lane_offset m
                            ON m.lane = a.id AND m.partition = p.number) AS lowest
       FROM everfold.lane a WHERE $1 = '' OR a.name = $1),

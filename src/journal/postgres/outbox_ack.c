@@ -99,6 +99,8 @@ static ef_status read_entry(ack_job *job, entry *e, ef_error *err)
     if (!pj_next_retry_row_lookup(&job->found, &e->row.event) || !e->row.event.has_stream)
         return ef__refuse_unknown_position(e->row.position, err);
     e->is = e->row.event.has_filed_in;
+    if (job->lane.kind == EF_LANE_KIND_PUBLISHER)
+        e->row.event.partitions = EF_LIMIT_PUBLISHER_PARTITIONS;
     return EF_OK;
 }
 

@@ -23,13 +23,14 @@ SELECT p.number, coalesce(l.owner, ''), coalesce(l.token, 0), coalesce(l.until, 
  ORDER BY p.number;
 
 -- name: partition_waiting
--- Queued and retry rows of all lanes, in partitions from the lowest one on.
+-- Queued rows of "*" and retry rows of projections, in partitions from the lowest one on.
 -- binds: 1 from int
 -- rows: partition int, rows int
 SELECT partition, sum(rows)::bigint
-  FROM (SELECT partition, count(*) AS rows FROM everfold.outbox WHERE partition >= $1
-         GROUP BY partition
+  FROM (SELECT partition, count(*) AS rows FROM everfold.outbox
+         WHERE lane = 1 AND partition >= $1 GROUP BY partition
         UNION ALL
-        SELECT partition, count(*) FROM everfold.retry_row WHERE partition >= $1
-         GROUP BY partition) w
+        SELECT x.partition, count(*)
+          FROM everfold.retry_row x JOIN everfold.lane l ON l.id = x.lane AND l.kind = 1
+         WHERE x.partition >= $1 GROUP BY x.partition) w
  GROUP BY partition;

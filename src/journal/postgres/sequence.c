@@ -83,6 +83,8 @@ ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, 
         ef__pg_array_int(&rows->queued, event->position);
         ef__pg_array_int(&rows->queued_numbers,
                          ef__partition_of(event->tenant, event->stream, end->partitions));
+        ef__pg_array_int(&rows->queued_numbers, ef__partition_of(event->tenant, event->stream,
+                                                                 EF_LIMIT_PUBLISHER_PARTITIONS));
         ef__pg_array_int(&rows->queued_numbers, type);
     }
     return EF_OK;

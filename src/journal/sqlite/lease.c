@@ -285,7 +285,8 @@ static ef_status check_waiting(sq_writer *writer, int32_t count, ef_error *err)
     st = ef__sq_rows_end(&rows);
     /* Rows that were queued in this transaction are not written yet. */
     for (size_t i = 0; i < writer->txn.queued_count; i++)
-        ef__waiting_add(&waiting, writer->txn.queued[i].partition, 1);
+        if (writer->txn.queued[i].id >> 48 == 1)
+            ef__waiting_add(&waiting, writer->txn.queued[i].partition, 1);
     return st == EF_OK ? ef__waiting_check(&waiting, err) : st;
 }
 

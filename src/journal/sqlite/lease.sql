@@ -35,7 +35,7 @@ UPDATE lease SET until = CASE WHEN until = 0 THEN 0
 -- row: held int, free int
 SELECT count(*) FILTER (WHERE live), count(*) FILTER (WHERE NOT live)
   FROM (SELECT lease_live(owner, until, updated, ?2) AS live FROM lease
-         WHERE kind IN (0, 1) AND partition >= ?1);
+         WHERE kind = 0 AND partition >= ?1);
 
 -- name: lease_token_floor_raise
 -- only: sqlite PostgreSQL raises it in lease_prune
@@ -43,12 +43,12 @@ SELECT count(*) FILTER (WHERE live), count(*) FILTER (WHERE NOT live)
 -- binds: as lease_beyond
 UPDATE state SET token_floor = max(token_floor, (
     SELECT ifnull(max(token), 0) FROM lease
-     WHERE kind IN (0, 1) AND partition >= ?1 AND NOT lease_live(owner, until, updated, ?2)));
+     WHERE kind = 0 AND partition >= ?1 AND NOT lease_live(owner, until, updated, ?2)));
 
 -- name: lease_prune
 -- binds: as lease_beyond
 DELETE FROM lease
- WHERE kind IN (0, 1) AND partition >= ?1 AND NOT lease_live(owner, until, updated, ?2);
+ WHERE kind = 0 AND partition >= ?1 AND NOT lease_live(owner, until, updated, ?2);
 
 -- name: lease_all
 -- binds: 1 kind int (or -1 for all), 2 now int

@@ -371,7 +371,7 @@ SELECT p.name, t.tenant, t.name, e.seq, p.position, coalesce(a.name, y.name), p.
 -- from: page ef__row_page
 -- list ef__listed_row: row.lane text, row.tenant text, row.stream text, row.seq int,
 --        row.position int, row.event_type text, row.status int, row.enqueued_us int,
---        row.updated_us int, lane_id int, partitions int
+--        row.updated_us int, lane_id int
 WITH page(lane, name, position, published) AS (
     SELECT l.id, l.name, p.id & 0xffffffffffff, p.published
       FROM lane l CROSS JOIN outbox_published p
@@ -383,8 +383,8 @@ WITH page(lane, name, position, published) AS (
                      ORDER BY o.id DESC LIMIT ?5)
      ORDER BY 3 DESC, 2 DESC LIMIT ?5)
 SELECT p.name, t.tenant, t.name, e.seq, p.position, coalesce(a.name, y.name), 5, e.recorded,
-       p.published, p.lane, s.partitions
-  FROM page p CROSS JOIN state s
+       p.published, p.lane
+  FROM page p
   LEFT JOIN event e ON e.position = p.position
   LEFT JOIN stream t ON t.id = e.stream
   LEFT JOIN event_type y ON y.id = e.type

@@ -87,16 +87,19 @@ static ef_status move_offsets(sq_store *store, const sq_lane *lane, const ack_jo
 
 /* Reads the event at a position, its row in the queue of a lane that is acknowledged, and its retry
  * row in `lane`. Without an arena the texts are not read. */
-static ef_status look_up(ef__sq_conn *conn, int64_t position, int64_t lane, int64_t acked,
+static ef_status look_up(ef__sq_conn *conn, int64_t position, int64_t lane, const sq_lane *acked,
                          ef__arena *arena, looked_up *out, ef_error *err)
 {
     ef__sq_rows rows = sq_each_retry_row_lookup(
-        conn, &(struct sq_retry_row_lookup){.position = position, .lane = lane, .acked = acked},
+        conn, &(struct sq_retry_row_lookup){.position = position, .lane = lane, .acked = acked->id},
         arena, err);
 
     *out = (looked_up){0};
-    if (sq_next_retry_row_lookup(&rows, &out->event))
+    if (sq_next_retry_row_lookup(&rows, &out->event)) {
+        if (acked->kind == EF_LANE_KIND_PUBLISHER)
+            out->event.partitions = EF_LIMIT_PUBLISHER_PARTITIONS;
         out->partition = ef__acked_partition(&out->event);
+    }
     if (!arena)
         out->event.tenant = out->event.name = out->event.row.error = (ef_str){0};
     return ef__sq_rows_end(&rows);
@@ -174,7 +177,7 @@ static ef_status ack_retry_row(sq_store *store, const sq_lane *acked_lane, const
     ef_status st = retry_row_lane(conn, acked_lane, x, &lane, err);
 
     if (st == EF_OK)
-        st = look_up(conn, x->position, lane.id, acked_lane->id, NULL, &found, err);
+        st = look_up(conn, x->position, lane.id, acked_lane, NULL, &found, err);
     if (st != EF_OK)
         return st;
     if (!found.event.has_stream)
@@ -210,7 +213,7 @@ static ef_status add_pending(sq_store *store, int64_t lane, int64_t position, lo
 ef_status sq_retry_row_again(sq_store *store, const sq_lane *lane, int64_t position, ef_error *err)
 {
     looked_up found;
-    ef_status st = look_up(&store->writer.conn, position, lane->id, lane->id, NULL, &found, err);
+    ef_status st = look_up(&store->writer.conn, position, lane->id, lane, NULL, &found, err);
 
     if (st == EF_OK && !found.event.has_stream)
         st = ef__refuse_unknown_position(position, err);
@@ -337,7 +340,7 @@ static ef_status find_retry_row(sq_store *store, ef__revision what, const sq_lan
                                 int64_t position, ef__arena *arena, looked_up *out, ef_error *err)
 {
     ef__sq_conn *conn = &store->writer.conn;
-    ef_status st = look_up(conn, position, lane->id, lane->id, arena, out, err);
+    ef_status st = look_up(conn, position, lane->id, lane, arena, out, err);
 
     if (st != EF_OK || out->event.has_filed_in || !out->event.has_queued_in ||
         what != EF__REVISION_SKIP || lane->kind != EF_LANE_KIND_PUBLISHER)

@@ -30,9 +30,11 @@ SELECT number, owner, token, until, lease_live(owner, until, updated, ?1), queue
   FROM row ORDER BY number;
 
 -- name: partition_waiting
--- Queued and retry rows of all lanes, in partitions from the lowest one on.
+-- Queued rows of "*" and retry rows of projections, in partitions from the lowest one on.
 -- binds: 1 from int
 -- rows: partition int, rows int
-SELECT partition, count(*) FROM outbox_queue WHERE partition >= ?1 GROUP BY partition
+SELECT partition, count(*) FROM outbox_queue
+ WHERE id > 1 << 48 AND id < 2 << 48 AND partition >= ?1 GROUP BY partition
 UNION ALL
-SELECT partition, count(*) FROM retry_row WHERE partition >= ?1 GROUP BY partition;
+SELECT x.partition, count(*) FROM lane l CROSS JOIN retry_row x
+ WHERE l.kind = 1 AND x.lane = l.id AND x.partition >= ?1 GROUP BY x.partition;

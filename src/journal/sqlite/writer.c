@@ -384,18 +384,19 @@ static ef_status queue_event(sq_writer *w, const sq_type *stored, const ef_event
                              ef_error *err)
 {
     const sq_type *type = &w->state->types[stored->canonical];
-    /* By the number of partitions in this transaction: another process may have changed it. */
-    int32_t partition = ef__partition_of(event->tenant, event->stream, w->txn.progress.partitions);
     ef_status st = EF_OK;
 
     for (size_t i = 0; st == EF_OK && i < w->state->lane_count; i++) {
         const sq_lane *lane = &w->state->lanes[i];
-        if (!lane->enabled || lane->kind == EF_LANE_KIND_PROJECTION)
+        int32_t partitions = w->txn.progress.partitions; /* other processes may have changed it */
+        if (!lane->enabled || lane->kind == EF_LANE_KIND_PROJECTION ||
+            (lane->kind == EF_LANE_KIND_PUBLISHER &&
+             (!type->publish || !ef__type_matches(type->name, lane->types))))
             continue;
-        if (lane->kind == EF_LANE_KIND_PUBLISHER &&
-            (!type->publish || !ef__type_matches(type->name, lane->types)))
-            continue;
-        st = queue_row(&w->txn, lane->id, event->position, partition, err);
+        if (lane->kind == EF_LANE_KIND_PUBLISHER)
+            partitions = EF_LIMIT_PUBLISHER_PARTITIONS;
+        st = queue_row(&w->txn, lane->id, event->position,
+                       ef__partition_of(event->tenant, event->stream, partitions), err);
     }
     return st;
 }
