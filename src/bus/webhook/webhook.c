@@ -32,6 +32,7 @@
 #define REPLY_BYTES (64u * 1024) /* bodies are not used: enough to reuse the connection */
 #define BREAKER_FAILURES 5       /* of the receiver, of different groups, without a response */
 #define POLL_MS 100              /* how fast a stop is noticed */
+#define STOP_US 1000000          /* after it, how long responses are waited for */
 #define ERROR_BYTES 200          /* of a stored error */
 #define KEY_MAX 4096             /* bytes: far more than a key of HMAC-SHA256 needs */
 #define KEY_PREFIX "whsec_"
@@ -74,6 +75,7 @@ typedef struct hook_call {
     size_t in_flight;
     int answered, failed;     /* verdicts on messages; failures of the receiver */
     int64_t now_us, until_us; /* wall time; monotonic: no request is started after it */
+    int64_t cancel_us; /* monotonic: the end of the wait after a stop; 0: no stop was noticed */
     bool down;
     char reason[ERROR_BYTES + CURL_ERROR_SIZE];
 } hook_call;
@@ -429,12 +431,22 @@ static void cancel_requests(hook_call *call)
             end_request(call, &call->bus->requests[i]);
 }
 
+/* A message whose response is not waited for is delivered again. */
+static bool is_cancelled(hook_call *call)
+{
+    int64_t now_us = ef__bus_mono_us(&call->bus->base);
+
+    if (ef__bus_stopping(&call->bus->base) && !call->cancel_us)
+        call->cancel_us = now_us + STOP_US;
+    return call->cancel_us && now_us >= call->cancel_us;
+}
+
 static ef_status run_requests(hook_call *call, ef_error *err)
 {
     ef_status st = start_requests(call, err);
     int running;
 
-    while (st == EF_OK && call->in_flight && !ef__bus_stopping(&call->bus->base)) {
+    while (st == EF_OK && call->in_flight && !is_cancelled(call)) {
         if (curl_multi_perform(call->bus->multi, &running) != CURLM_OK)
             st = ef_fail(err, EF_IO, "requests cannot be made");
         finish_requests(call);
