@@ -42,6 +42,8 @@ typedef struct cli_option {
     const char *help;
     enum { CLI_VALUE_TEXT, CLI_VALUE_INT, CLI_VALUE_DURATION } type;
     int64_t min, max, otherwise; /* INT and DURATION (ms); `otherwise`: if it is not given */
+    bool one_of;                 /* the value is one of `words` */
+    const char *needed;          /* required: the end of the message if it is missing; may be "" */
 } cli_option;
 
 typedef struct cli_argument {
@@ -63,10 +65,12 @@ typedef struct cli_argument {
     }
 #define CLI_TEXT(name_, value_, ...) CLI_FLAG(name_, __VA_ARGS__, .value = (value_))
 #define CLI_WORDS(name_, value_, words_, help_) CLI_TEXT(name_, value_, help_, .words = (words_))
+#define CLI_ONE_OF(name_, value_, words_, help_)                                                   \
+    CLI_TEXT(name_, value_, help_, .words = (words_), .one_of = true)
 #define CLI_SETTING(name_, value_, setting_, ...)                                                  \
     CLI_TEXT(name_, value_, __VA_ARGS__, .setting = (setting_))
-#define CLI_INT(name_, value_, min_, max_, otherwise_, help_)                                      \
-    CLI_TEXT(name_, value_, help_, .type = CLI_VALUE_INT, .min = (min_), .max = (max_),            \
+#define CLI_INT(name_, value_, min_, max_, otherwise_, ...)                                        \
+    CLI_TEXT(name_, value_, __VA_ARGS__, .type = CLI_VALUE_INT, .min = (min_), .max = (max_),      \
              .otherwise = (otherwise_))
 #define CLI_DURATION(name_, value_, otherwise_ms, help_)                                           \
     CLI_TEXT(name_, value_, help_, .type = CLI_VALUE_DURATION, .otherwise = (otherwise_ms))
@@ -96,6 +100,26 @@ typedef struct cli_group {
     const char *summary;
 } cli_group;
 
+/* What helps after an error with this status. */
+typedef struct cli_hint_row {
+    ef_status status; /* EF_OK ends a table */
+    const char *text;
+} cli_hint_row;
+
+#define CLI_HINTS(...) ((const cli_hint_row[]){__VA_ARGS__, {EF_OK, NULL}})
+#define CLI_NO_PROJECTION                                                                          \
+    {                                                                                              \
+        EF_NOT_FOUND, "see: everfold projection ls"                                                \
+    }
+#define CLI_NOT_FRESH                                                                              \
+    {EF_BLOCKED,                                                                                   \
+     "see: everfold projection failures PROJECTION; then everfold outbox requeue or skip"},        \
+    {                                                                                              \
+        EF_TIMEOUT, "check that a worker is running: everfold worker ls"                           \
+    }
+#define CLI_PROJECTION_HINTS                                                                       \
+    CLI_HINTS(CLI_NO_PROJECTION, {EF_EXISTS, "see: everfold run ls --open"})
+
 typedef struct cli_command {
     const char *name; /* "event append" */
     const char *summary;
@@ -108,9 +132,10 @@ typedef struct cli_command {
     ef_status (*check)(cli *c, ef_error *err);
     cli_stores stores;
     ef_status (*call)(cli *c, ef_error *err);
-    /* What helps if `call` has failed after the stores were opened. Both may be NULL. */
+    /* What helps if `call` has failed after the stores were opened, by its status; `hint` for a
+     * status without a row. Both may be NULL. */
+    const cli_hint_row *hints;
     const char *hint;
-    const char *(*hint_of)(ef_status status);
     bool hidden;         /* not shown in help and completion */
     bool settings_later; /* runs even with invalid settings, see c->settings_error */
     bool no_settings;    /* reads no settings */
@@ -427,6 +452,15 @@ void cli_rows_end(cli *c, cli_rows *rows, ef_status status);
 /* Prints an item of a list that is no table. */
 bool cli_list_item(cli *c, cli_list *list, const cli_listing *listing, const void *item);
 void cli_print_list(cli *c, const cli_listing *listing, const void *items, size_t count);
+/* Prints the list `found`, which this declares for `call` to read into. The status of the call. */
+#define CLI_PRINT_FOUND(c, type, found, listing, call)                                             \
+    ({                                                                                             \
+        EF__AUTO(type) found = {0};                                                                \
+        ef_status st_ = (call);                                                                    \
+        if (st_ == EF_OK)                                                                          \
+            cli_print_list(c, listing, found.items, found.count);                                  \
+        st_;                                                                                       \
+    })
 /* Prints one object: a table with one row, or an object. */
 void cli_print_item(cli *c, const cli_listing *listing, const void *item);
 /* Prints a JSON object and a newline. */
@@ -499,13 +533,9 @@ extern const cli_listing cli_projection_listing;
 void cli_show_scope(cli *c, const ef_scope *scope, const char *indent);
 /* Reads the projection and prints it. */
 ef_status cli_show_projection(cli *c, ef_str name, ef_error *err);
-/* The hint after a call about a projection failed; NULL if there is none. */
-const char *cli_projection_hint(ef_status status);
 
 /* Prints view_id and the fields of the data, as many columns as fit (view_table.c). */
 ef_status cli_table_views(cli *c, const ef_view *items, size_t count, ef_error *err);
-/* Hint for a read that failed, or NULL. */
-const char *cli_view_hint(ef_status status);
 
 /* Prints one run in the format of -o. */
 void cli_print_run(cli *c, const ef_run *run);

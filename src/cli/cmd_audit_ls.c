@@ -15,13 +15,10 @@ static const cli_listing listing = {
 
 static ef_status list_entries(cli *c, ef_error *err)
 {
-    EF__AUTO(ef_audit_list) entries = {0};
     ef_audit_query query = {.limit = (size_t)cli_int(c, "limit")};
-    ef_status st = cli_audit_ls(c, &query, &entries, err);
 
-    if (st == EF_OK)
-        cli_print_list(c, &listing, entries.items, entries.count);
-    return st;
+    return CLI_PRINT_FOUND(c, ef_audit_list, entries, &listing,
+                           cli_audit_ls(c, &query, &entries, err));
 }
 
 const cli_command cli_cmd_audit_ls = {

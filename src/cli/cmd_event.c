@@ -101,29 +101,6 @@ static void print_place(cli *c, const ef_new_event *event, const ef_place *place
     cli_print_item(c, &append_listing, &placed);
 }
 
-static const char *append_hint(ef_status status)
-{
-    switch (status) {
-    case EF_CONFLICT:
-        return "everfold event ls STREAM shows the stream as it is now";
-    case EF_UNKNOWN_TYPE:
-        return "run: everfold type set TYPE";
-    case EF_UNSURE:
-        return "append again with the same --id to learn whether it was written";
-    default:
-        return NULL;
-    }
-}
-
-static ef_status check_append(cli *c, ef_error *err)
-{
-    if (!cli_has(c, "type"))
-        return cli_refuse(c, err, "event append needs --type");
-    if (!cli_has(c, "data"))
-        return cli_refuse(c, err, "event append needs --data");
-    return EF_OK;
-}
-
 static ef_status append_event(cli *c, ef_error *err)
 {
     ef_new_event event;
@@ -133,13 +110,10 @@ static ef_status append_event(cli *c, ef_error *err)
 
     if (st == EF_OK)
         st = cli_need(c, CLI_APPEND, err);
-    if (st == EF_OK) {
+    if (st == EF_OK)
         st = cli_append(c, &event, 1, &place, err);
-        if (st == EF_OK)
-            print_place(c, &event, &place);
-        else if (append_hint(st))
-            cli_hint(c, "%s", append_hint(st));
-    }
+    if (st == EF_OK)
+        print_place(c, &event, &place);
     return st;
 }
 
@@ -147,8 +121,8 @@ const cli_command cli_cmd_event_append = {
     .name = "event append",
     .summary = "append one event",
     .options = CLI_OPTIONS(
-        CLI_TEXT("type", "TYPE", "type of the event (required)"),
-        CLI_TEXT("data", "JSON", "data of the event, JSON (required); - reads stdin"),
+        CLI_TEXT("type", "TYPE", "type of the event (required)", .needed = ""),
+        CLI_TEXT("data", "JSON", "data of the event, JSON (required); - reads stdin", .needed = ""),
         CLI_TEXT("id", "ID",
                  "id of the event; appending the same id again has no effect (default: generated)"),
         CLI_INT("expected-seq", "N", 0, INT64_MAX, -1,
@@ -161,8 +135,11 @@ const cli_command cli_cmd_event_append = {
         "After this command, --data is the data of the event. Give the data directory before it\n"
         "(everfold --data DIR event append …) or in EVERFOLD_DATA.",
     .example = "everfold event append order-1 --type order.placed --data '{\"amount\": 12.5}'",
-    .check = check_append,
     .call = append_event,
+    .hints =
+        CLI_HINTS({EF_CONFLICT, "everfold event ls STREAM shows the stream as it is now"},
+                  {EF_UNKNOWN_TYPE, "run: everfold type set TYPE"},
+                  {EF_UNSURE, "append again with the same --id to learn whether it was written"}),
 };
 
 static ef_status list_events(cli *c, ef_error *err)

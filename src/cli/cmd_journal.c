@@ -3,8 +3,9 @@
  */
 #include "cli.h"
 
+#include "../base/hash.h"
+
 #include <inttypes.h>
-#include <stdio.h>
 
 /* The source is only read. On a database server it is opened for writing, because events that were
  * appended by SQL may still need their positions. */
@@ -39,9 +40,7 @@ static void write_result(cli *c, const ef_copy_result *result)
     bool stopped = result->position < result->upto;
     char hash[2 * EF_HASH_BYTES + 1];
 
-    for (size_t i = 0; i < EF_HASH_BYTES; i++)
-        (void)snprintf(hash + 2 * i, 3, "%02x", result->hash[i]);
-
+    ef__hex(result->hash, EF_HASH_BYTES, hash);
     if (c->format == CLI_TABLE)
         ef__buf_printf(&c->out,
                        "%s%" PRId64 " event%s copied; the target is at position %" PRId64
@@ -76,13 +75,6 @@ static ef_status copy_journal(cli *c, ef_journal *from, ef_journal *to, ef_error
     return st;
 }
 
-static ef_status check_copy(cli *c, ef_error *err)
-{
-    return cli_has(c, "to")
-               ? EF_OK
-               : cli_refuse(c, err, "journal copy needs --to: the URL of the target journal");
-}
-
 static ef_status run_copy(cli *c, ef_error *err)
 {
     const char *from = cli_value(c, "from");
@@ -103,7 +95,8 @@ const cli_command cli_cmd_journal_copy = {
     .summary = "copy a journal to another store, with positions and hashes",
     .options = CLI_OPTIONS(
         CLI_TEXT("from", "URL", "the journal to copy (default: the one of the settings)"),
-        CLI_TEXT("to", "URL", "the journal to copy to; it is created if it does not exist")),
+        CLI_TEXT("to", "URL", "the journal to copy to; it is created if it does not exist",
+                 .needed = ": the URL of the target journal")),
     .more =
         "Copies all events of all tenants up to the head at the start, and the settings of event\n"
         "types, between SQLite and PostgreSQL in any direction: same positions, seqs, ids, times\n"
@@ -114,7 +107,6 @@ const cli_command cli_cmd_journal_copy = {
         "appended since. Publishers, retry rows, audit entries and views are not copied: deploy\n"
         "the projections on the target, and add its publishers when the copy is complete.",
     .example = "everfold journal copy --to sqlite:copy.db",
-    .check = check_copy,
     .call = run_copy,
     .local = true,
 };

@@ -84,13 +84,6 @@ void cli_show_scope(cli *c, const ef_scope *s, const char *indent)
     cli_line(c, 0, "", s->error);
 }
 
-const char *cli_projection_hint(ef_status status)
-{
-    return status == EF_NOT_FOUND ? "see: everfold projection ls"
-           : status == EF_EXISTS  ? "see: everfold run ls --open"
-                                  : NULL;
-}
-
 ef_status cli_show_projection(cli *c, ef_str name, ef_error *err)
 {
     EF__AUTO(ef_projection_list) list = {0};
@@ -103,12 +96,8 @@ ef_status cli_show_projection(cli *c, ef_str name, ef_error *err)
 
 static ef_status list_projections(cli *c, ef_error *err)
 {
-    EF__AUTO(ef_projection_list) found = {0};
-    ef_status st = cli_projection_ls(c, EF_STR(""), &found, err);
-
-    if (st == EF_OK)
-        cli_print_list(c, &cli_projection_listing, found.items, found.count);
-    return st;
+    return CLI_PRINT_FOUND(c, ef_projection_list, found, &cli_projection_listing,
+                           cli_projection_ls(c, EF_STR(""), &found, err));
 }
 
 const cli_command cli_cmd_projection_ls = {
@@ -230,7 +219,7 @@ const cli_command cli_cmd_projection_show = {
     .example = "everfold projection show customer_orders",
     .stores = CLI_ENGINE_READ,
     .call = show_projection,
-    .hint_of = cli_projection_hint,
+    .hints = CLI_PROJECTION_HINTS,
 };
 
 static void print_failures(cli *c, ef_str projection, const ef_failure_list *found)
@@ -290,25 +279,17 @@ const cli_command cli_cmd_projection_failures = {
     .example = "everfold projection failures customer_orders --all",
     .stores = CLI_ENGINE_READ,
     .call = list_failures,
-    .hint_of = cli_projection_hint,
+    .hints = CLI_PROJECTION_HINTS,
 };
 
-static ef_status set_paused(cli *c, bool paused, ef_error *err)
+/* Pauses, or resumes, by the command. */
+static ef_status set_paused(cli *c, ef_error *err)
 {
     ef_str name = ef_str_from(c->arguments[0]);
+    bool paused = c->command == &cli_cmd_projection_pause;
     ef_status st = cli_projection_pause(c, name, paused, cli_reason(c), err);
 
     return st == EF_OK ? cli_show_projection(c, name, err) : st;
-}
-
-static ef_status pause_projection(cli *c, ef_error *err)
-{
-    return set_paused(c, true, err);
-}
-
-static ef_status resume_projection(cli *c, ef_error *err)
-{
-    return set_paused(c, false, err);
 }
 
 const cli_command cli_cmd_projection_pause = {
@@ -319,8 +300,8 @@ const cli_command cli_cmd_projection_pause = {
     .more = "Its events stay queued. To continue: everfold projection resume NAME",
     .example = "everfold projection pause customer_orders",
     .stores = CLI_ENGINE,
-    .call = pause_projection,
-    .hint_of = cli_projection_hint,
+    .call = set_paused,
+    .hints = CLI_PROJECTION_HINTS,
 };
 
 const cli_command cli_cmd_projection_resume = {
@@ -331,8 +312,8 @@ const cli_command cli_cmd_projection_resume = {
     .more = "It continues where it stopped. Failed scopes are retried at once.",
     .example = "everfold projection resume customer_orders",
     .stores = CLI_ENGINE,
-    .call = resume_projection,
-    .hint_of = cli_projection_hint,
+    .call = set_paused,
+    .hints = CLI_PROJECTION_HINTS,
 };
 
 #define TIMEOUT_MS_DEFAULT 30000
@@ -411,11 +392,6 @@ static ef_status wait_for_projection(cli *c, ef_error *err)
     return st == EF_OK ? cli_show_projection(c, name, err) : st;
 }
 
-static const char *wait_hint(ef_status status)
-{
-    return status == EF_NOT_FOUND ? cli_projection_hint(status) : cli_view_hint(status);
-}
-
 const cli_command cli_cmd_projection_wait = {
     .name = "projection wait",
     .summary = "wait until a projection has reached a position",
@@ -433,14 +409,8 @@ const cli_command cli_cmd_projection_wait = {
     .example = "everfold projection wait customer_orders --timeout 10s",
     .stores = CLI_ENGINE_READ,
     .call = wait_for_projection,
-    .hint_of = wait_hint,
+    .hints = CLI_HINTS(CLI_NO_PROJECTION, CLI_NOT_FRESH),
 };
-
-static ef_generation_choice read_choice(const cli *c)
-{
-    return (ef_generation_choice){
-        .projection = ef_str_from(c->arguments[0]), .actor = cli_actor(c), .reason = cli_reason(c)};
-}
 
 /* One of --version and --generation is required. */
 static ef_status check_generation(cli *c, ef_error *err)
@@ -450,35 +420,27 @@ static ef_status check_generation(cli *c, ef_error *err)
                : EF_OK;
 }
 
+/* The generation of --version or --generation; without these options, the previous one. */
 static ef_generation_choice read_generation(const cli *c)
 {
-    ef_generation_choice choice = read_choice(c);
+    bool previous = c->command == &cli_cmd_projection_rollback;
 
-    choice.version = (int32_t)cli_int(c, "version");
-    choice.generation = (int32_t)cli_int(c, "generation");
-    return choice;
+    return (ef_generation_choice){.projection = ef_str_from(c->arguments[0]),
+                                  .version = previous ? 0 : (int32_t)cli_int(c, "version"),
+                                  .generation = previous ? 0 : (int32_t)cli_int(c, "generation"),
+                                  .previous = previous,
+                                  .actor = cli_actor(c),
+                                  .reason = cli_reason(c)};
 }
 
-static ef_status switch_to(cli *c, ef_generation_choice choice, ef_error *err)
+static ef_status switch_projection(cli *c, ef_error *err)
 {
+    ef_generation_choice choice = read_generation(c);
     ef_status st;
 
     choice.lag_max = cli_int(c, "max-lag");
     st = cli_projection_switch(c, &choice, err);
     return st == EF_OK ? cli_show_projection(c, choice.projection, err) : st;
-}
-
-static ef_status switch_projection(cli *c, ef_error *err)
-{
-    return switch_to(c, read_generation(c), err);
-}
-
-static ef_status roll_back_projection(cli *c, ef_error *err)
-{
-    ef_generation_choice choice = read_choice(c);
-
-    choice.previous = true;
-    return switch_to(c, choice, err);
 }
 
 static ef_status retire_projection(cli *c, ef_error *err)
@@ -521,7 +483,7 @@ const cli_command cli_cmd_projection_rollback = {
     .example = "everfold projection rebuild customer_orders --wait && "
                "everfold projection rollback customer_orders --reason 'totals are off'",
     .stores = CLI_ENGINE,
-    .call = roll_back_projection,
+    .call = switch_projection,
     .hint = "see: everfold projection ls",
 };
 

@@ -151,15 +151,6 @@ static void warn_sides(cli *c, const ef_generation_choice routes[2])
             }
 }
 
-static const char *diff_hint(ef_status status)
-{
-    if (status == EF_BLOCKED)
-        return "see: everfold projection failures NAME; then everfold outbox requeue or skip";
-    if (status == EF_BUSY)
-        return "run it again when everfold projection ls shows the same position for both";
-    return "see: everfold projection ls";
-}
-
 static ef_status diff_projection(cli *c, ef_error *err)
 {
     showing s = {.c = c,
@@ -202,7 +193,11 @@ const cli_command cli_cmd_projection_diff = {
     .example = "everfold projection rebuild customer_orders --wait && "
                "everfold projection diff customer_orders --generations 1,2",
     .call = diff_projection,
-    .hint_of = diff_hint,
+    .hints = CLI_HINTS(
+        {EF_BLOCKED,
+         "see: everfold projection failures NAME; then everfold outbox requeue or skip"},
+        {EF_BUSY, "run it again when everfold projection ls shows the same position for both"}),
+    .hint = "see: everfold projection ls",
 };
 
 static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
@@ -270,7 +265,7 @@ const cli_command cli_cmd_projection_verify = {
     .example = "everfold projection verify customer_orders",
     .stores = CLI_ENGINE,
     .call = verify_projection,
-    .hint_of = cli_projection_hint,
+    .hints = CLI_PROJECTION_HINTS,
 };
 
 /* Explains what to do with a new generation that was not activated. */
@@ -369,5 +364,5 @@ const cli_command cli_cmd_projection_rebuild = {
     .check = check_rebuild,
     .stores = CLI_ENGINE,
     .call = rebuild_projection,
-    .hint_of = cli_projection_hint,
+    .hints = CLI_PROJECTION_HINTS,
 };

@@ -104,10 +104,7 @@ static ef_status print_publisher(cli *c, ef_str name, ef_error *err)
     return st;
 }
 
-static const char *publisher_hint(ef_status status)
-{
-    return status == EF_NOT_FOUND ? "see: everfold publisher ls" : NULL;
-}
+#define NO_PUBLISHER CLI_HINTS({EF_NOT_FOUND, "see: everfold publisher ls"})
 
 /* Storage for the texts of an ef_publisher. */
 typedef struct texts {
@@ -191,10 +188,9 @@ static ef_publisher read_publisher(const cli *c)
 /* Refuses an existing name: replacing a publisher by mistake would redirect its events. */
 static ef_status check_name_is_new(cli *c, ef_str name, ef_error *err)
 {
-    ef_publisher_list found = {0};
+    EF__AUTO(ef_publisher_list) found = {0};
     ef_status st = cli_publisher_ls(c, &name, &found, err);
 
-    EF_RELEASE(&found);
     if (st == EF_OK)
         return ef_fail(err, EF_EXISTS, "publisher \"%.*s\" exists; --replace changes it",
                        EF_STR_ARG(name));
@@ -274,7 +270,7 @@ const cli_command cli_cmd_publisher_add = {
     .example = "everfold publisher add archive --to file:orders.ndjson --types 'order.*'",
     .check = check_times,
     .call = add_publisher,
-    .hint_of = publisher_hint,
+    .hints = NO_PUBLISHER,
 };
 
 static ef_status list_publishers(cli *c, ef_error *err)
@@ -302,24 +298,16 @@ const cli_command cli_cmd_publisher_ls = {
     .call = list_publishers,
 };
 
-static ef_status set_paused(cli *c, bool paused, ef_error *err)
+/* Pauses, or resumes, by the command. */
+static ef_status set_paused(cli *c, ef_error *err)
 {
     ef_str name = ef_str_from(c->arguments[0]);
+    bool paused = c->command == &cli_cmd_publisher_pause;
     ef_status st = cli_publisher_pause(c, name, paused, cli_reason(c), err);
 
     if (st == EF_OK)
         st = cli_note(c, paused ? "publisher_pause" : "publisher_resume", name, err);
     return st == EF_OK ? print_publisher(c, name, err) : st;
-}
-
-static ef_status pause_publisher(cli *c, ef_error *err)
-{
-    return set_paused(c, true, err);
-}
-
-static ef_status resume_publisher(cli *c, ef_error *err)
-{
-    return set_paused(c, false, err);
 }
 
 static ef_status show_publisher(cli *c, ef_error *err)
@@ -335,8 +323,8 @@ const cli_command cli_cmd_publisher_pause = {
     .more = "To continue: everfold publisher resume NAME",
     .example = "everfold publisher pause mail",
     .stores = CLI_JOURNAL,
-    .call = pause_publisher,
-    .hint_of = publisher_hint,
+    .call = set_paused,
+    .hints = NO_PUBLISHER,
 };
 
 const cli_command cli_cmd_publisher_resume = {
@@ -347,8 +335,8 @@ const cli_command cli_cmd_publisher_resume = {
     .more = "Events that were queued meanwhile are delivered in order.",
     .example = "everfold publisher resume mail",
     .stores = CLI_JOURNAL,
-    .call = resume_publisher,
-    .hint_of = publisher_hint,
+    .call = set_paused,
+    .hints = NO_PUBLISHER,
 };
 
 const cli_command cli_cmd_publisher_show = {
@@ -358,7 +346,7 @@ const cli_command cli_cmd_publisher_show = {
     .example = "everfold publisher show mail -o json",
     .stores = CLI_JOURNAL_READ,
     .call = show_publisher,
-    .hint_of = publisher_hint,
+    .hints = NO_PUBLISHER,
 };
 
 static ef_status remove_publisher(cli *c, ef_error *err)
@@ -387,5 +375,5 @@ const cli_command cli_cmd_publisher_rm = {
     .example = "everfold publisher rm mail --discard --reason 'they closed'",
     .stores = CLI_JOURNAL,
     .call = remove_publisher,
-    .hint_of = publisher_hint,
+    .hints = NO_PUBLISHER,
 };

@@ -186,7 +186,7 @@ const cli_command cli_cmd_replay = {
         "views in memory; its exit code is 1 if an event fails.",
     .example = "everfold replay --projection customer_orders --from-position 1000 --dry-run",
     .call = replay_events,
-    .hint_of = cli_projection_hint,
+    .hints = CLI_PROJECTION_HINTS,
 };
 
 /* --- gaps --- */

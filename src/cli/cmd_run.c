@@ -170,12 +170,8 @@ ef_status cli_run_drive(cli *c, ef_run_list *list, ef_error *err)
 static ef_status list_runs(cli *c, ef_error *err)
 {
     ef_run_query query = {.open_only = cli_has(c, "open"), .limit = (size_t)cli_int(c, "limit")};
-    EF__AUTO(ef_run_list) runs = {0};
-    ef_status st = cli_run_ls(c, &query, &runs, err);
 
-    if (st == EF_OK)
-        cli_print_list(c, &listing, runs.items, runs.count);
-    return st;
+    return CLI_PRINT_FOUND(c, ef_run_list, runs, &listing, cli_run_ls(c, &query, &runs, err));
 }
 
 const cli_command cli_cmd_run_ls = {
@@ -188,32 +184,20 @@ const cli_command cli_cmd_run_ls = {
     .call = list_runs,
 };
 
-static const char *run_hint(ef_status status)
-{
-    return status == EF_NOT_FOUND ? "see: everfold run ls" : NULL;
-}
+#define NO_RUN CLI_HINTS({EF_NOT_FOUND, "see: everfold run ls"})
 
+/* `run watch` follows it to its end first. */
 static ef_status show_run(cli *c, ef_error *err)
 {
     ef_str id = ef_str_from(c->arguments[0]);
     EF__AUTO(ef_run_list) runs = {0};
     ef_status st = cli_run_ls(c, &(ef_run_query){.id = &id}, &runs, err);
 
-    if (st == EF_OK)
-        cli_print_run(c, &runs.items[0]);
-    return st;
-}
-
-static ef_status watch_run(cli *c, ef_error *err)
-{
-    ef_str id = ef_str_from(c->arguments[0]);
-    EF__AUTO(ef_run_list) runs = {0};
-    ef_status st = cli_run_ls(c, &(ef_run_query){.id = &id}, &runs, err);
-
-    if (st == EF_OK) {
+    if (st != EF_OK)
+        return st;
+    if (c->command == &cli_cmd_run_watch)
         st = follow_run(c, &runs, false, err);
-        cli_print_run(c, &runs.items[0]);
-    }
+    cli_print_run(c, &runs.items[0]);
     return st;
 }
 
@@ -236,8 +220,8 @@ const cli_command cli_cmd_run_watch = {
         "run did not complete.",
     .example = "everfold run watch \"$(everfold replay -o json | cut -d '\"' -f 4)\"",
     .stores = CLI_JOURNAL_READ,
-    .call = watch_run,
-    .hint_of = run_hint,
+    .call = show_run,
+    .hints = NO_RUN,
 };
 
 /* Runs a few steps, which is enough if no worker drives the run; otherwise that worker ends it. */
@@ -277,5 +261,5 @@ const cli_command cli_cmd_run_cancel = {
                "everfold run cancel \"$id\"",
     .stores = CLI_ENGINE,
     .call = cancel_run,
-    .hint_of = run_hint,
+    .hints = NO_RUN,
 };

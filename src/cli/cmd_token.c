@@ -197,11 +197,6 @@ static ef_status run_create(cli *c, ef_error *err)
     return st;
 }
 
-static const char *create_hint(ef_status status)
-{
-    return status == EF_NOT_FOUND ? "run: everfold init" : NULL;
-}
-
 const cli_command cli_cmd_token_create = {
     .name = "token create",
     .summary = "create an API token; its secret is shown once",
@@ -220,7 +215,7 @@ const cli_command cli_cmd_token_create = {
     .check = check_create,
     .stores = CLI_SERVER,
     .call = run_create,
-    .hint_of = create_hint,
+    .hints = CLI_HINTS({EF_NOT_FOUND, "run: everfold init"}),
 };
 
 static void add_scopes(ef__buf *out, const void *item)

@@ -12,12 +12,7 @@ static const cli_listing listing = {
 
 static ef_status list_types(cli *c, ef_error *err)
 {
-    EF__AUTO(ef_type_list) types = {0};
-    ef_status st = cli_type_ls(c, NULL, &types, err);
-
-    if (st == EF_OK)
-        cli_print_list(c, &listing, types.items, types.count);
-    return st;
+    return CLI_PRINT_FOUND(c, ef_type_list, types, &listing, cli_type_ls(c, NULL, &types, err));
 }
 
 const cli_command cli_cmd_type_ls = {
@@ -29,32 +24,19 @@ const cli_command cli_cmd_type_ls = {
 };
 
 /* Changes only the fields whose options were given. */
-static ef_status change_type(const cli *c, ef_type *type, ef_error *err)
+static void change_type(const cli *c, ef_type *type)
 {
     const char *intent = cli_value(c, "intent"), *publish = cli_value(c, "publish");
-    int found = ef_name_find(EF_NAMES_INTENT, ef_str_from(intent));
 
-    if (intent && found < 0)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "--intent is '%s': must be projection_and_replay, replay_only or audit_only",
-                       intent);
     if (intent)
-        type->intent = (ef_intent)found;
-    if (publish && strcmp(publish, "yes") != 0 && strcmp(publish, "no") != 0)
-        return ef_fail(err, EF_BAD_INPUT, "--publish is '%s': must be yes or no", publish);
+        type->intent = (ef_intent)ef_name_find(EF_NAMES_INTENT, ef_str_from(intent));
     if (publish)
         type->publish = strcmp(publish, "yes") == 0;
     if (cli_has(c, "alias-of"))
         type->alias_of = ef_str_from(cli_value(c, "alias-of"));
-    return EF_OK;
 }
 
 /* --- a pattern -------------------------------------------------------------------------------- */
-
-static bool begins_with(ef_str text, ef_str start)
-{
-    return text.len >= start.len && memcmp(text.ptr, start.ptr, start.len) == 0;
-}
 
 /* Prints the changed types, with -o json. */
 static ef_status change_matching(cli *c, ef_str start, const ef_type_list *types, size_t *out_count,
@@ -66,11 +48,10 @@ static ef_status change_matching(cli *c, ef_str start, const ef_type_list *types
     *out_count = 0;
     for (size_t i = 0; st == EF_OK && i < types->count; i++) {
         ef_type type = types->items[i];
-        if (!begins_with(type.name, start))
+        if (type.name.len < start.len || memcmp(type.name.ptr, start.ptr, start.len) != 0)
             continue;
-        st = change_type(c, &type, err);
-        if (st == EF_OK)
-            st = cli_type_set(c, &type, err);
+        change_type(c, &type);
+        st = cli_type_set(c, &type, err);
         *out_count += st == EF_OK;
         if (st == EF_OK && c->format != CLI_TABLE)
             (void)cli_list_item(c, &list, &listing, &type);
@@ -84,7 +65,7 @@ static ef_status change_matching(cli *c, ef_str start, const ef_type_list *types
 static ef_status set_matching(cli *c, ef_str pattern, ef_error *err)
 {
     ef_str start = {pattern.ptr, pattern.len - 1};
-    ef_type_list types = {0};
+    EF__AUTO(ef_type_list) types = {0};
     size_t count = 0;
     ef_status st;
 
@@ -98,7 +79,6 @@ static ef_status set_matching(cli *c, ef_str pattern, ef_error *err)
         st = cli_type_ls(c, NULL, &types, err);
     if (st == EF_OK)
         st = change_matching(c, start, &types, &count, err);
-    EF_RELEASE(&types);
     if (st == EF_OK && count == 0) {
         cli_hint(c, "see: everfold type ls");
         st = ef_fail(err, EF_NOT_FOUND, "no event type matches '%s'", pattern.ptr);
@@ -113,21 +93,20 @@ static ef_status set_type(cli *c, ef_error *err)
 {
     EF__AUTO(ef_type_list) types = {0};
     ef_type type = {.name = ef_str_from(c->arguments[0])};
-    ef_status st = change_type(c, &type, err); /* usage errors come before the stores are opened */
+    ef_status st;
 
-    if (st == EF_OK && type.name.len > 0 && type.name.ptr[type.name.len - 1] == '*')
+    if (type.name.len > 0 && type.name.ptr[type.name.len - 1] == '*')
         return set_matching(c, type.name, err);
-    if (st == EF_OK)
-        st = cli_need(c, CLI_JOURNAL, err);
+    st = cli_need(c, CLI_JOURNAL, err);
     if (st != EF_OK)
         return st;
     st = cli_type_ls(c, &type.name, &types, err);
     if (st == EF_OK)
         type = types.items[0];
-    if (st == EF_OK || st == EF_NOT_FOUND)
-        st = change_type(c, &type, err);
-    if (st == EF_OK)
+    if (st == EF_OK || st == EF_NOT_FOUND) {
+        change_type(c, &type);
         st = cli_type_set(c, &type, err);
+    }
     if (st == EF_OK)
         cli_print_item(c, &listing, &type);
     return st;
@@ -137,9 +116,9 @@ const cli_command cli_cmd_type_set = {
     .name = "type set",
     .summary = "create or change an event type",
     .options = CLI_OPTIONS(
-        CLI_WORDS("intent", "INTENT", "projection_and_replay,replay_only,audit_only",
-                  "projection_and_replay, replay_only or audit_only"),
-        CLI_WORDS("publish", "YES|NO", "yes,no", "whether publishers forward events of this type"),
+        CLI_ONE_OF("intent", "INTENT", "projection_and_replay,replay_only,audit_only",
+                   "projection_and_replay, replay_only or audit_only"),
+        CLI_ONE_OF("publish", "YES|NO", "yes,no", "whether publishers forward events of this type"),
         CLI_TEXT("alias-of", "TYPE",
                  "treat events of this name as events of TYPE; '' removes the alias")),
     .arguments = CLI_ARGUMENTS(CLI_ARGUMENT(

@@ -61,13 +61,6 @@ static ef_status check_freshness(cli *c, ef_error *err)
     return cli_has(c, "at-least") ? ef_token_parse(asked.at_least, &token, err) : EF_OK;
 }
 
-const char *cli_view_hint(ef_status status)
-{
-    if (status == EF_BLOCKED)
-        return "see: everfold projection failures PROJECTION; then everfold outbox requeue or skip";
-    return status == EF_TIMEOUT ? "check that a worker is running: everfold worker ls" : NULL;
-}
-
 static ef_status get_view(cli *c, ef_error *err)
 {
     ef_freshness freshness = read_freshness(c);
@@ -78,11 +71,6 @@ static ef_status get_view(cli *c, ef_error *err)
     if (st == EF_OK)
         print_view(c, &found.items[0], found.as_of, freshness.current ? found.blocked_streams : -1);
     return st;
-}
-
-static ef_status check_position(cli *c, ef_error *err)
-{
-    return cli_has(c, "position") ? EF_OK : cli_refuse(c, err, "view at needs --position");
 }
 
 static ef_status get_view_at(cli *c, ef_error *err)
@@ -108,19 +96,18 @@ const cli_command cli_cmd_view_get = {
     .check = check_freshness,
     .stores = CLI_ENGINE_READ,
     .call = get_view,
-    .hint_of = cli_view_hint,
+    .hints = CLI_HINTS(CLI_NOT_FRESH),
 };
 
 const cli_command cli_cmd_view_at = {
     .name = "view at",
     .summary = "show a view as of a position",
-    .options = CLI_OPTIONS(
-        CLI_INT("position", "P", 1, INT64_MAX, 0, "position in the journal (required)")),
+    .options = CLI_OPTIONS(CLI_INT("position", "P", 1, INT64_MAX, 0,
+                                   "position in the journal (required)", .needed = "")),
     .arguments = ONE_VIEW,
     .more = "The view is folded from the journal. The exit code is 3 if it did not exist at that\n"
             "position.",
     .example = "everfold view at customer_orders ada --position 1200",
-    .check = check_position,
     .stores = CLI_ENGINE_READ,
     .call = get_view_at,
 };
@@ -222,22 +209,16 @@ static ef_status write_answer(cli *c, const ef_view_query *query, const ef_view_
 static ef_status query_views(cli *c, ef_error *err)
 {
     ef_view_query query = read_query(c);
-    ef_view_list found = {0};
+    EF__AUTO(ef_view_list) found = {0};
     ef_status st = cli_view_find(c, &query, &found, err);
 
     if (st == EF_OK)
         st = write_answer(c, &query, &found, err);
-    EF_RELEASE(&found);
     /* The message of a syntax error has several lines: text, position and caret. */
     c->error_shown = st != EF_OK && c->format == CLI_TABLE && strchr(err->text, '\n');
     if (c->error_shown)
         cli_lines_say(ef_str_from(err->text));
     return st;
-}
-
-static const char *query_hint(ef_status status)
-{
-    return status == EF_NOT_FOUND ? cli_projection_hint(status) : cli_view_hint(status);
 }
 
 const cli_command cli_cmd_view_query = {
@@ -260,7 +241,7 @@ const cli_command cli_cmd_view_query = {
     .check = check_freshness,
     .stores = CLI_ENGINE_READ,
     .call = query_views,
-    .hint_of = query_hint,
+    .hints = CLI_HINTS(CLI_NO_PROJECTION, CLI_NOT_FRESH),
 };
 
 typedef struct exporting {
@@ -303,7 +284,7 @@ const cli_command cli_cmd_view_export = {
     .check = check_export,
     .stores = CLI_ENGINE_READ,
     .call = export_views,
-    .hint_of = cli_projection_hint,
+    .hints = CLI_PROJECTION_HINTS,
 };
 
 static ef_status explain_view(cli *c, ef_error *err)
@@ -421,14 +402,6 @@ static ef_status seed_generation(cli *c, seed_file *s, ef_error *err)
     return st;
 }
 
-static ef_status check_seed(cli *c, ef_error *err)
-{
-    return cli_has(c, "position") ? EF_OK
-                                  : cli_refuse(c, err,
-                                               "view seed needs --position: the position that the "
-                                               "views reflect");
-}
-
 static ef_status seed_views(cli *c, ef_error *err)
 {
     const char *path = c->arguments[1];
@@ -451,9 +424,10 @@ static ef_status seed_views(cli *c, ef_error *err)
 const cli_command cli_cmd_view_seed = {
     .name = "view seed",
     .summary = "start a generation from exported views",
-    .options = CLI_OPTIONS(
-        CLI_INT("position", "P", 0, INT64_MAX, 0, "position that the views reflect (required)"),
-        CLI_TEXT("reason", "TEXT", "reason, recorded with the run")),
+    .options = CLI_OPTIONS(CLI_INT("position", "P", 0, INT64_MAX, 0,
+                                   "position that the views reflect (required)",
+                                   .needed = ": the position that the views reflect"),
+                           CLI_TEXT("reason", "TEXT", "reason, recorded with the run")),
     .arguments = CLI_ARGUMENTS(
         CLI_ARGUMENT("PROJECTION", "name of the projection"),
         CLI_ARGUMENT("FILE", "NDJSON as written by view export; - reads stdin", .words = "@file")),
@@ -465,7 +439,6 @@ const cli_command cli_cmd_view_seed = {
         "of other tenants would otherwise be missing.",
     .example = "everfold view export customer_orders --all-tenants > views.ndjson && "
                "everfold view seed customer_orders views.ndjson --position 207",
-    .check = check_seed,
     .stores = CLI_ENGINE,
     .call = seed_views,
 };

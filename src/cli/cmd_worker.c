@@ -135,12 +135,8 @@ static ef_status check_kind(cli *c, ef_error *err)
 
 static ef_status list_leases(cli *c, ef_error *err)
 {
-    EF__AUTO(ef_lease_list) leases = {0};
-    ef_status st = cli_lease_ls(c, read_kind(c), &leases, err);
-
-    if (st == EF_OK)
-        cli_print_list(c, &lease_listing, leases.items, leases.count);
-    return st;
+    return CLI_PRINT_FOUND(c, ef_lease_list, leases, &lease_listing,
+                           cli_lease_ls(c, read_kind(c), &leases, err));
 }
 
 const cli_command cli_cmd_lease_ls = {
@@ -168,12 +164,8 @@ static const cli_listing partition_listing = {
 
 static ef_status list_partitions(cli *c, ef_error *err)
 {
-    EF__AUTO(ef_partition_list) partitions = {0};
-    ef_status st = cli_partition_ls(c, &partitions, err);
-
-    if (st == EF_OK)
-        cli_print_list(c, &partition_listing, partitions.items, partitions.count);
-    return st;
+    return CLI_PRINT_FOUND(c, ef_partition_list, partitions, &partition_listing,
+                           cli_partition_ls(c, &partitions, err));
 }
 
 const cli_command cli_cmd_partition_ls = {

@@ -138,6 +138,14 @@ static void guess_format(cli *c)
         c->format = CLI_JSON;
 }
 
+static const char *hint_of(const cli_command *command, ef_status status)
+{
+    for (const cli_hint_row *row = command->hints; row && row->status != EF_OK; row++)
+        if (row->status == status)
+            return row->text;
+    return command->hint;
+}
+
 static int call_command(cli *c)
 {
     const cli_command *command = c->command;
@@ -152,8 +160,7 @@ static int call_command(cli *c)
         st = command->call(c, &err);
     if (st == EF_OK || c->error_shown)
         return st == EF_OK ? c->exit_code : ef_status_describe(st)->exit_code;
-    const char *hint = command->hint_of ? command->hint_of(st) : command->hint;
-    int rc = cli_fail(c, &err, c->hint[0] ? c->hint : c->opened ? hint : NULL);
+    int rc = cli_fail(c, &err, c->hint[0] ? c->hint : c->opened ? hint_of(command, st) : NULL);
     return c->exit_code ? c->exit_code : rc;
 }
 

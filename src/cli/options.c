@@ -8,7 +8,7 @@
  */
 #include "cli.h"
 #include "../base/limits.h"
-#include "../base/settings.h"
+#include "../base/same.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -368,6 +368,24 @@ static ef_status read_number(const cli_option *option, const char *text, int64_t
                : ef__setting_check(&duration, what, ef_str_from(text), out, err);
 }
 
+/* "--by is 'x': must be a, b or c" unless the value is one of the words. */
+static ef_status check_word(const cli_option *option, const char *text, ef_error *err)
+{
+    EF__AUTO(ef__buf) list = EF__BUF_INIT(1024);
+
+    for (ef_str rest = ef_str_from(option->words); rest.len > 0;) {
+        ef_str word = ef__str_split(&rest, ',');
+        if (ef_str_equal(word, ef_str_from(text)))
+            return EF_OK;
+        ef__buf_printf(&list, "%s%.*s",
+                       list.len == 0  ? ""
+                       : rest.len > 0 ? ", "
+                                      : " or ",
+                       EF_STR_ARG(word));
+    }
+    return ef_fail(err, EF_BAD_INPUT, "--%s is '%s': must be %s", option->name, text, list.ptr);
+}
+
 ef_status cli_options_check(cli *c, ef_error *err)
 {
     const cli_option *own = c->command->options;
@@ -375,7 +393,12 @@ ef_status cli_options_check(cli *c, ef_error *err)
 
     for (size_t i = 0; st == EF_OK && own && own[i].name; i++) {
         c->numbers[i] = own[i].otherwise;
-        if (own[i].type != CLI_VALUE_TEXT && c->values[i])
+        if (!c->values[i] && own[i].needed)
+            st =
+                cli_refuse(c, err, "%s needs --%s%s", c->command->name, own[i].name, own[i].needed);
+        else if (c->values[i] && own[i].one_of)
+            st = check_word(&own[i], c->values[i], err);
+        else if (c->values[i] && own[i].type != CLI_VALUE_TEXT)
             st = read_number(&own[i], c->values[i], &c->numbers[i], err);
     }
     return st;
