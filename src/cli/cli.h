@@ -20,7 +20,10 @@
 #include <everfold/everfold.h>
 #include <everfold/view.h>
 
+/* Every command formats numbers. */
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 
 #define CLI_OPTIONS_MAX 32  /* per command, and common ones */
 #define CLI_COLUMNS_MAX 12  /* of a table */
@@ -463,6 +466,8 @@ void cli_print_list(cli *c, const cli_listing *listing, const void *items, size_
     })
 /* Prints one object: a table with one row, or an object. */
 void cli_print_item(cli *c, const cli_listing *listing, const void *item);
+/* Ends an object that was written to c->out, and its line. */
+void cli_object_end(cli *c, ef__json_writer *w);
 /* Prints a JSON object and a newline. */
 void cli_print_object(cli *c, const ef__shape *shape, const void *item);
 /* Prints the fields of an object as text, one per line. */

@@ -12,8 +12,6 @@
 #include <everfold/version.h>
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

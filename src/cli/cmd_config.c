@@ -6,7 +6,6 @@
  */
 #include "cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Origin of a value. A flag is shown by its own name: --log-level for the setting log.level. */
@@ -103,8 +102,7 @@ static ef_status check_settings(cli *c, ef_error *err)
     ef__json_member_bool(&w, "ok", true);
     ef__json_member_name(&w, "file", ef_str_from(file));
     ef__json_member_text(&w, "mode", cli_mode_name(mode));
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
+    cli_object_end(c, &w);
     return EF_OK;
 }
 

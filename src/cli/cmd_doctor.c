@@ -10,9 +10,7 @@
 #include "../shape/overview.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -6,7 +6,6 @@
 #include "fold_test.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 #define TICKS_MAX 100000 /* a case is small: beyond this the engine makes no progress */
 #define TIME_FIRST_US                                                                              \

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -151,8 +150,7 @@ static void write_answer(cli *c, const ef_store_facts *facts, bool made)
     ef__json_member_int(&w, "partitions", facts->partitions);
     ef__json_member_bool(&w, "created", made);
     ef__json_member_text(&w, "views", c->views_shown);
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
+    cli_object_end(c, &w);
 }
 
 /* Prints the SQL of the schema, for operators who create it themselves. */

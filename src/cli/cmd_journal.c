@@ -5,8 +5,6 @@
 
 #include "../base/hash.h"
 
-#include <inttypes.h>
-
 /* The source is only read. On a database server it is opened for writing, because events that were
  * appended by SQL may still need their positions. */
 static ef_status open_source(cli *c, const char *url, ef_journal **out, ef_error *err)

@@ -7,11 +7,9 @@
 
 #include "../base/limits.h"
 
-#include <inttypes.h>
-
 /* Options of an operation on many dead rows. */
-#define CLI_BULK_OPTIONS(lane_text, reason_text)                                                   \
-    CLI_TEXT("lane", "LANE", lane_text),                                                           \
+#define CLI_BULK_OPTIONS(reason_text, ...)                                                         \
+    CLI_TEXT("lane", "LANE", __VA_ARGS__),                                                         \
         CLI_TEXT("stream", "STREAM", "only rows of this stream of --tenant"),                      \
         CLI_TEXT("types", "LIST", "only rows of these types: comma-separated NAME or PREFIX*"),    \
         CLI_TEXT("error", "TEXT", "only rows whose last error contains this text"),                \
@@ -55,11 +53,11 @@ static void print_row(cli *c, const ef_row *row)
         cli_line(c, 0, "    ", row->last_error);
 }
 
-/* {"mode":MODE,COUNT_KEY:N,"rows":[…]}, or a line and the rows. */
-static void print_acted(cli *c, const char *mode, const char *count_key, int64_t count,
-                        const ef_row_list *rows)
+/* {"mode":"outbox-requeue",COUNT_KEY:N,"rows":[…]}, or a line and the rows. */
+static void print_acted(cli *c, const char *count_key, int64_t count, const ef_row_list *rows)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
+    char mode[32];
 
     if (c->format == CLI_TABLE) {
         ef__buf_printf(&c->out, "%s %" PRId64 "\n", count_key, count);
@@ -67,27 +65,13 @@ static void print_acted(cli *c, const char *mode, const char *count_key, int64_t
             print_row(c, &rows->items[i]);
         return;
     }
+    (void)snprintf(mode, sizeof mode, "outbox-%s", cli_command_verb(c->command, "outbox"));
     ef__json_open(&w, '{');
     ef__json_member_text(&w, "mode", mode);
     ef__json_member_int(&w, count_key, count);
     ef__json_key(&w, "rows");
     ef__shape_write_array(&w, &ef__shape_row, NULL, rows->items, rows->count);
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
-}
-
-/* Reads the arguments and opens the stores. */
-static ef_status open_action(cli *c, cli_stores stores, ef_outbox_action *act, ef_error *err)
-{
-    ef_status st;
-
-    *act = (ef_outbox_action){.tenant = cli_tenant(c),
-                              .stream = ef_str_from(c->arguments[0]),
-                              .lane = ef_str_from(cli_value(c, "lane")),
-                              .actor = cli_actor(c),
-                              .reason = cli_reason(c)};
-    st = cli_number_parse("SEQ", c->arguments[1], 1, INT64_MAX, &act->seq, err);
-    return st == EF_OK ? cli_need(c, stores, err) : st;
+    cli_object_end(c, &w);
 }
 
 /* Rows enqueued before this time; 0: all. */
@@ -121,12 +105,12 @@ static ef_status check_bulk(cli *c, ef_error *err)
 }
 
 /* As print_acted, with hints about a dry run and rows that are not listed. */
-static void print_bulk(cli *c, const char *mode, const char *key, const ef_outbox_bulk *bulk,
-                       int64_t count, const ef_row_list *rows)
+static void print_bulk(cli *c, const char *key, const ef_outbox_bulk *bulk, int64_t count,
+                       const ef_row_list *rows)
 {
     if (bulk->dry_run)
         cli_say(c, "dry run: nothing was changed");
-    print_acted(c, mode, key, count, rows);
+    print_acted(c, key, count, rows);
     if (c->format == CLI_TABLE && count > (int64_t)rows->count)
         cli_say(c, "only the first %zu rows are listed", rows->count);
     if (bulk->limit && count == bulk->limit)
@@ -140,31 +124,10 @@ typedef struct report {
     int32_t partition;
 } report;
 
-static ef_status read_status(const cli *c, report *r, ef_error *err)
-{
-    const char *text = cli_value(c, "status");
-
-    if (!text)
-        return EF_OK;
-    r->query.blocked_only = strcmp(text, "blocked") == 0;
-    if (r->query.blocked_only)
-        return EF_OK;
-    int found = ef_name_find(EF_NAMES_ROW_STATUS, ef_str_from(text));
-    if (found < 0)
-        return ef_fail(err, EF_BAD_INPUT,
-                       "--status is '%s': must be pending, processing, failed, dead, blocked "
-                       "or published",
-                       text);
-    r->status = (ef_row_status)found;
-    r->query.status = &r->status;
-    return EF_OK;
-}
-
 /* Reads the filters. --stream names a stream of --tenant. */
 static ef_status read_report(const cli *c, report *r, ef_error *err)
 {
-    const char *label = cli_value(c, "partition");
-    ef_status st;
+    const char *label = cli_value(c, "partition"), *status = cli_value(c, "status");
 
     *r = (report){.query = {.lane = ef_str_from(cli_value(c, "lane")),
                             .tenant = cli_tenant(c),
@@ -175,12 +138,12 @@ static ef_status read_report(const cli *c, report *r, ef_error *err)
                             .before_us = enqueued_before(c),
                             .partition = label ? &r->partition : NULL,
                             .after = ef_str_from(cli_value(c, "after"))}};
-    st = read_status(c, r, err);
-    if (st == EF_OK && label)
-        st = ef_partition_parse(ef_str_from(label), &r->partition, err);
-    if (st == EF_OK && cli_value(c, "by") && strcmp(cli_value(c, "by"), "error") != 0)
-        st = ef_fail(err, EF_BAD_INPUT, "--by is '%s': must be error", cli_value(c, "by"));
-    return st;
+    r->query.blocked_only = status && strcmp(status, "blocked") == 0;
+    if (status && !r->query.blocked_only) {
+        r->status = (ef_row_status)ef_name_find(EF_NAMES_ROW_STATUS, ef_str_from(status));
+        r->query.status = &r->status;
+    }
+    return label ? ef_partition_parse(ef_str_from(label), &r->partition, err) : EF_OK;
 }
 
 static void write_summary(cli *c, ef__json_writer *w, const ef_outbox_summary *s)
@@ -188,10 +151,8 @@ static void write_summary(cli *c, ef__json_writer *w, const ef_outbox_summary *s
     const ef_row *oldest = s->oldest.count > 0 ? &s->oldest.items[0] : NULL;
 
     if (c->format == CLI_TABLE) {
-        ef__buf_printf(&c->out,
-                       "pending %" PRId64 "  processing %" PRId64 "  failed %" PRId64
-                       "  dead %" PRId64 "  blocked %" PRId64 "\noldest: ",
-                       s->pending, s->processing, s->failed, s->dead, s->blocked);
+        cli_print_members(c, &ef__shape_summary, s, "  ");
+        ef__buf_add_text(&c->out, "\noldest: ");
         if (oldest)
             print_row(c, oldest);
         else
@@ -243,13 +204,8 @@ static void write_end(cli *c, ef__json_writer *w, const char *next)
         return;
     }
     ef__json_close(w, ']');
-    ef__json_key(w, "next");
-    if (next[0] != '\0')
-        ef__json_str(w, ef_str_from(next));
-    else
-        ef__json_null(w);
-    ef__json_close(w, '}');
-    ef__buf_add_char(&c->out, '\n');
+    ef__json_member_name(w, "next", ef_str_from(next));
+    cli_object_end(c, w);
 }
 
 static const cli_listing group_listing = {
@@ -323,7 +279,7 @@ const cli_command cli_cmd_outbox_report = {
     .name = "outbox report",
     .summary = "show the backlog of the outbox: counts by status, and rows",
     .options = CLI_OPTIONS(
-        CLI_WORDS(
+        CLI_ONE_OF(
             "status", "STATUS", "pending,processing,failed,dead,blocked,published",
             "only rows with this status: pending, processing, failed, dead, blocked, published"),
         CLI_TEXT("lane", "LANE", "only rows of this lane"),
@@ -332,8 +288,8 @@ const cli_command cli_cmd_outbox_report = {
         CLI_TEXT("partition", "PARTITION", "only rows of this partition: p07"),
         CLI_TEXT("error", "TEXT", "only rows whose last error contains this text"),
         CLI_DURATION("older", "TIME", 0, "only rows enqueued longer ago than this: 10m"),
-        CLI_WORDS("by", "WHAT", "error",
-                  "error: count rows by lane and error (default: dead rows)"),
+        CLI_ONE_OF("by", "WHAT", "error",
+                   "error: count rows by lane and error (default: dead rows)"),
         CLI_INT("limit", "N", 1, INT64_MAX, 50, "at most N rows (default 50)"),
         CLI_TEXT("after", "CURSOR", "continue an earlier report after its cursor")),
     .more =
@@ -345,49 +301,44 @@ const cli_command cli_cmd_outbox_report = {
     .call = run_report,
 };
 
-static ef_status requeue_row(cli *c, ef_error *err)
+/* Calls `act` with the row that the arguments name, and prints the rows; `key` is their count. */
+static ef_status act_on_row(cli *c, cli_stores stores,
+                            ef_status (*act)(cli *c, const ef_outbox_action *action,
+                                             ef_row_list *out, ef_error *err),
+                            const char *key, ef_error *err)
 {
     EF__AUTO(ef_row_list) rows = {0};
-    ef_outbox_action action;
-    ef_status st = open_action(c, CLI_JOURNAL, &action, err);
+    ef_outbox_action action = {.tenant = cli_tenant(c),
+                               .stream = ef_str_from(c->arguments[0]),
+                               .lane = ef_str_from(cli_value(c, "lane")),
+                               .actor = cli_actor(c),
+                               .reason = cli_reason(c)};
+    ef_status st = cli_number_parse("SEQ", c->arguments[1], 1, INT64_MAX, &action.seq, err);
 
     if (st == EF_OK)
-        st = cli_outbox_requeue(c, &action, &rows, err);
+        st = cli_need(c, stores, err);
     if (st == EF_OK)
-        print_acted(c, "outbox-requeue", "requeued", (int64_t)rows.count, &rows);
+        st = act(c, &action, &rows, err);
+    if (st == EF_OK)
+        print_acted(c, key, (int64_t)rows.count, &rows);
+    if (c->command == &cli_cmd_outbox_replay) /* a row that is left has failed again */
+        c->exit_code = rows.count > 0 ? 1 : 0;
     return st;
+}
+
+static ef_status requeue_row(cli *c, ef_error *err)
+{
+    return act_on_row(c, CLI_JOURNAL, cli_outbox_requeue, "requeued", err);
 }
 
 static ef_status skip_row(cli *c, ef_error *err)
 {
-    EF__AUTO(ef_row_list) rows = {0};
-    ef_outbox_action action;
-    ef_status st;
-
-    if (ef_str_from(cli_value(c, "lane")).len == 0)
-        return cli_refuse(c, err, "outbox skip needs --lane");
-    if (cli_reason(c).len == 0)
-        return cli_refuse(c, err, "outbox skip needs --reason: it is recorded in the audit log");
-    st = open_action(c, CLI_ENGINE, &action, err);
-    if (st == EF_OK)
-        st = cli_outbox_skip(c, &action, &rows, err);
-    if (st == EF_OK)
-        print_acted(c, "outbox-skip", "skipped", (int64_t)rows.count, &rows);
-    return st;
+    return act_on_row(c, CLI_ENGINE, cli_outbox_skip, "skipped", err);
 }
 
 static ef_status replay_row(cli *c, ef_error *err)
 {
-    EF__AUTO(ef_row_list) rows = {0};
-    ef_outbox_action action;
-    ef_status st = open_action(c, CLI_ENGINE, &action, err);
-
-    if (st == EF_OK)
-        st = cli_outbox_replay(c, &action, &rows, err);
-    if (st == EF_OK)
-        print_acted(c, "outbox-replay", "left", (int64_t)rows.count, &rows);
-    c->exit_code = rows.count > 0 ? 1 : 0;
-    return st;
+    return act_on_row(c, CLI_ENGINE, cli_outbox_replay, "left", err);
 }
 
 #define ROW                                                                                        \
@@ -410,9 +361,10 @@ const cli_command cli_cmd_outbox_skip = {
     .name = "outbox skip",
     .summary = "skip an event in a lane, without applying it",
     .options =
-        CLI_OPTIONS(CLI_TEXT("lane", "LANE", "lane that skips the event (required)"),
+        CLI_OPTIONS(CLI_TEXT("lane", "LANE", "lane that skips the event (required)", .needed = ""),
                     CLI_TEXT("reason", "TEXT",
-                             "reason (required), recorded in the audit log (everfold audit ls)")),
+                             "reason (required), recorded in the audit log (everfold audit ls)",
+                             .needed = ": it is recorded in the audit log")),
     .arguments = ROW,
     .more = "In the lane of a projection, a skip holds for the versions that are blocked at the\n"
             "event, also after a rebuild, and for no other version.",
@@ -436,70 +388,59 @@ const cli_command cli_cmd_outbox_replay = {
     .hint = "see: everfold outbox report",
 };
 
-static ef_status requeue_dead(cli *c, ef_error *err)
+/* Requeues, or skips, by the command. */
+static ef_status act_on_dead(cli *c, ef_error *err)
 {
     EF__AUTO(ef_row_list) rows = {0};
     ef_outbox_bulk bulk = read_bulk(c);
+    bool skips = c->command == &cli_cmd_outbox_skip_dead;
     int64_t count = 0;
-    ef_status st = cli_outbox_requeue_dead(c, &bulk, &count, &rows, err);
+    ef_status st = cli_need(c,
+                            !skips         ? CLI_JOURNAL
+                            : bulk.dry_run ? CLI_ENGINE_READ
+                                           : CLI_ENGINE,
+                            err);
 
     if (st == EF_OK)
-        print_bulk(c, "outbox-requeue-dead", "requeued", &bulk, count, &rows);
+        st = skips ? cli_outbox_skip_dead(c, &bulk, &count, &rows, err)
+                   : cli_outbox_requeue_dead(c, &bulk, &count, &rows, err);
+    if (st == EF_OK)
+        print_bulk(c, skips ? "skipped" : "requeued", &bulk, count, &rows);
     return st;
 }
 
 static ef_status check_skip_dead(cli *c, ef_error *err)
 {
-    ef_outbox_bulk bulk = read_bulk(c);
-
-    if (bulk.lane.len == 0)
-        return cli_refuse(c, err, "outbox skip-dead needs --lane");
-    if (bulk.reason.len == 0 && !bulk.dry_run)
+    if (cli_reason(c).len == 0 && !cli_has(c, "dry-run"))
         return cli_refuse(c, err,
                           "outbox skip-dead needs --reason: it is recorded in the audit log");
     return check_bulk(c, err);
 }
 
-static ef_status skip_dead(cli *c, ef_error *err)
-{
-    EF__AUTO(ef_row_list) rows = {0};
-    ef_outbox_bulk bulk = read_bulk(c);
-    int64_t count = 0;
-    ef_status st = cli_need(c, bulk.dry_run ? CLI_ENGINE_READ : CLI_ENGINE, err);
-
-    if (st == EF_OK)
-        st = cli_outbox_skip_dead(c, &bulk, &count, &rows, err);
-    if (st == EF_OK)
-        print_bulk(c, "outbox-skip-dead", "skipped", &bulk, count, &rows);
-    return st;
-}
-
 const cli_command cli_cmd_outbox_requeue_dead = {
     .name = "outbox requeue-dead",
     .summary = "requeue dead rows, oldest first",
-    .options =
-        CLI_OPTIONS(CLI_BULK_OPTIONS("only rows of this lane (default: all)",
-                                     "reason, recorded in the audit log (everfold audit ls)")),
+    .options = CLI_OPTIONS(CLI_BULK_OPTIONS("reason, recorded in the audit log (everfold audit ls)",
+                                            "only rows of this lane (default: all)")),
     .more = "Covers all tenants unless --tenant is given. Without --all or --limit, at most 100\n"
             "rows are requeued. Rows are changed in transactions of 1000; one audit entry counts\n"
             "all of them. A requeued row has no attempts and is due now.",
     .example = "everfold outbox requeue-dead --lane totals --error 'not a number' --all --dry-run",
     .check = check_bulk,
-    .stores = CLI_JOURNAL,
-    .call = requeue_dead,
+    .call = act_on_dead,
 };
 
 const cli_command cli_cmd_outbox_skip_dead = {
     .name = "outbox skip-dead",
     .summary = "skip dead rows of a lane, oldest first",
     .options = CLI_OPTIONS(
-        CLI_BULK_OPTIONS("lane that skips the events (required)",
-                         "reason (required), recorded in the audit log (everfold audit ls)")),
+        CLI_BULK_OPTIONS("reason (required), recorded in the audit log (everfold audit ls)",
+                         "lane that skips the events (required)", .needed = "")),
     .more = "In the lane of a projection, a skip holds for the versions that are blocked at the\n"
             "event, also after a rebuild, and for no other version. Without --all or --limit, at\n"
             "most 100 rows are skipped. One audit entry counts all of them.",
     .example =
         "everfold outbox skip-dead --lane totals --types 'test.*' --all --reason 'test data'",
     .check = check_skip_dead,
-    .call = skip_dead,
+    .call = act_on_dead,
 };

@@ -4,9 +4,6 @@
  */
 #include "calls.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 /* "12 (3.456 s)": events, and the age of the oldest. */
 static void add_events(ef__buf *out, int64_t events, int64_t us)
 {

@@ -4,9 +4,6 @@
 #include "calls.h"
 #include "fold_test.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #define VIEW_MAX (16 * 1024 * 1024)
 
 typedef struct showing {
@@ -79,8 +76,7 @@ static void report_counts(showing *s, const ef_diff *diff)
     }
     ef__json_close(&s->writer, ']');
     ef__shape_members(&s->writer, &ef__shape_diff, diff);
-    ef__json_close(&s->writer, '}');
-    ef__buf_add_char(&s->c->out, '\n');
+    cli_object_end(s->c, &s->writer);
 }
 
 /* "1,2" */
@@ -219,8 +215,7 @@ static void print_verdict(cli *c, const ef_run *run, const ef_verdict *v)
     ef__json_member_int(&w, "differences", v->differences);
     ef__json_member_raw(&w, "examples", v->examples.len ? v->examples : EF_STR("[]"));
     ef__json_member_str(&w, "run", run->id);
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
+    cli_object_end(c, &w);
 }
 
 static ef_status report_verification(cli *c, const ef_run *run, ef_error *err)

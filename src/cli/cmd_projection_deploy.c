@@ -5,9 +5,6 @@
  */
 #include "calls.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #define LOOK_MS 250
 #define STUCK_MS 30000
 
@@ -398,8 +395,7 @@ static void report_counts(showing *s, const ef_draft_result *d)
     if (c->format != CLI_TABLE) {
         ef__json_close(&s->writer, ']');
         ef__shape_members(&s->writer, &ef__shape_draft_result, d);
-        ef__json_close(&s->writer, '}');
-        ef__buf_add_char(&c->out, '\n');
+        cli_object_end(c, &s->writer);
         return;
     }
     if (rows == 0) {

@@ -5,8 +5,6 @@
 
 #include <everfold/publisher.h>
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -3,9 +3,6 @@
  */
 #include "calls.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #define DATE_LENGTH 10 /* 2026-11-16 */
 
 /* --- options ---------------------------------------------------------------------------------- */
@@ -83,8 +80,7 @@ static void print_counts(looking *l, const ef_replay_result *r, bool validate)
     if (validate)
         ef__json_close(&l->writer, ']');
     ef__shape_members(&l->writer, &counts, r);
-    ef__json_close(&l->writer, '}');
-    ef__buf_add_char(&l->c->out, '\n');
+    cli_object_end(l->c, &l->writer);
 }
 
 static ef_status preview_replay(cli *c, const ef_replay *replay, bool validate, ef_error *err)
@@ -214,8 +210,7 @@ static void print_gaps(cli *c, const char *mode, const ef_gap_list *gaps)
     ef__json_member_text(&w, "mode", mode);
     ef__json_key(&w, "gaps");
     ef__shape_write_array(&w, &ef__shape_gap, NULL, gaps->items, gaps->count);
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
+    cli_object_end(c, &w);
 }
 
 /* Counts the events that are still missing after the repair. */

@@ -6,9 +6,6 @@
  */
 #include "calls.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #define POLL_MS 50
 #define WIDTH 14 /* of the names of fields */
 

@@ -9,8 +9,6 @@
 #include "../base/utf8.h"
 #include "../server/token.h"
 
-#include <stdio.h>
-
 static void write_token(ef__json_writer *w, const void *item)
 {
     ef__json_open(w, '{');
@@ -177,8 +175,7 @@ static void print_token(cli *c, const ef__api_token *token, const char *text)
     ef__json_open(&w, '{');
     ef__token_members(&w, token, cli_wall_us());
     ef__json_member_text(&w, "token", text);
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
+    cli_object_end(c, &w);
 }
 
 static ef_status run_create(cli *c, ef_error *err)

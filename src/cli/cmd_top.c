@@ -7,8 +7,6 @@
 #include "calls.h"
 #include "panel.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #define EXIT_UNHEALTHY 6
@@ -168,8 +166,7 @@ static void write_json(cli *c, const ef__overview *o)
     ef__overview_write(&w, o, c->journal_shown);
     ef__json_member_text(&w, "views_url", c->views_shown);
     ef__overview_write_health(&w, o);
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
+    cli_object_end(c, &w);
 }
 
 static ef_status show_status(cli *c, ef_error *err)
@@ -336,8 +333,7 @@ static void print_object(top *t)
         ef__json_close(&w, '}');
     }
     ef__json_close(&w, ']');
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&t->c->out, '\n');
+    cli_object_end(t->c, &w);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */

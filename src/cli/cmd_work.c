@@ -10,7 +10,6 @@
 
 #include "../server/server.h"
 
-#include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -62,8 +61,7 @@ static void write_counts(cli *c, const ef_backlog *left)
         ef__json_member_int(&writer, left_kinds[i].key, left_count(left, &left_kinds[i]));
     ef__json_member_time(&writer, "next_attempt_at", left->due_us);
     ef__json_close(&writer, '}');
-    ef__json_close(&writer, '}');
-    ef__buf_add_char(&c->out, '\n');
+    cli_object_end(c, &writer);
     (void)cli_flush(c);
 }
 
@@ -174,8 +172,7 @@ static void print_tick(cli *c, const ef_tick *tick)
     ef__json_member_int(&w, "ignored", tick->ignored);
     ef__json_member_int(&w, "deferred", tick->deferred);
     ef__json_member_int(&w, "caught_up", tick->caught_up);
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
+    cli_object_end(c, &w);
 }
 
 static void write_sum(cli *c, const ef_tick *sum)
@@ -329,8 +326,7 @@ static ef_status report_shadow(work *w, ef_shadow *shadow, ef_error *err)
         ef__json_member_text(&j, "digest", r->digest);
         ef__json_member_text(&j, "live_digest", r->live_digest);
         ef__json_member_bool(&j, "same", r->same);
-        ef__json_close(&j, '}');
-        ef__buf_add_char(&w->c->out, '\n');
+        cli_object_end(w->c, &j);
     }
     free(results);
     (void)cli_flush(w->c);

@@ -3,8 +3,6 @@
  */
 #include "calls.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* A worker, and the membership that determines its target partitions. */
@@ -187,8 +185,7 @@ static void print_sync_json(cli *c, const ef_partition_change *change,
     ef__json_open(&w, '{');
     ef__shape_members(&w, &ef__shape_partition_sync_result, done);
     ef__json_member_bool(&w, "dry_run", change->dry_run);
-    ef__json_close(&w, '}');
-    ef__buf_add_char(&c->out, '\n');
+    cli_object_end(c, &w);
 }
 
 static void print_sync_text(cli *c, const ef_partition_change *change,

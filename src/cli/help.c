@@ -9,9 +9,9 @@
 #include "cli.h"
 #include "completion.h" /* the scripts, made by the build from completion.bash and completion.zsh */
 
-#include <everfold/version.h>
+#include "../base/same.h"
 
-#include <stdio.h>
+#include <everfold/version.h>
 
 #define HELP_COLUMN 28
 
@@ -184,12 +184,9 @@ static ef_status run_completion(cli *c, ef_error *err)
 
 static void print_words(cli *c, const char *words)
 {
-    if (!words)
-        return;
-    for (const char *at = words; *at != '\0';) {
-        size_t n = strcspn(at, ",");
-        ef__buf_printf(&c->out, "%.*s\n", (int)n, at);
-        at += n + (at[n] == ',' ? 1 : 0);
+    for (ef_str rest = ef_str_from(words); rest.len > 0;) {
+        ef_str word = ef__str_split(&rest, ',');
+        ef__buf_printf(&c->out, "%.*s\n", EF_STR_ARG(word));
     }
 }
 

@@ -4,7 +4,6 @@
 #include "layout.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 #define GAP 2              /* gap between columns, items and cells */
 #define FIRST_COLUMN_MIN 6 /* of a table */

@@ -7,8 +7,6 @@
 
 #include <everfold/worker.h>
 
-#include <inttypes.h>
-
 static const ef__field *field_in(const ef__shape *shape, const char *key)
 {
     for (size_t i = 0; shape && i < shape->count; i++)
@@ -206,6 +204,12 @@ void cli_print_item(cli *c, const cli_listing *listing, const void *item)
 void cli_print_object(cli *c, const ef__shape *shape, const void *item)
 {
     write_object(c, &(cli_listing){.shape = shape}, item, c->format == CLI_NDJSON);
+    ef__buf_add_char(&c->out, '\n');
+}
+
+void cli_object_end(cli *c, ef__json_writer *w)
+{
+    ef__json_close(w, '}');
     ef__buf_add_char(&c->out, '\n');
 }
 

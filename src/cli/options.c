@@ -12,8 +12,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { OWN_FIRST = 1000, COMMON_FIRST = 2000 };

@@ -13,9 +13,6 @@
 #include "../shape/overview.h"
 #include "layout.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #define TWO_COLUMNS 90
 #define THREE_COLUMNS 140
 #define TWO_LISTS 150 /* lists are placed side by side from this width */

@@ -5,8 +5,6 @@
 
 #include "../base/deadline.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #define TASKS_MAX 16
