@@ -27,6 +27,7 @@ typedef struct diagnosis {
     cli *c;
     ef__json_writer w;
     bool failed;
+    ef_error err; /* that ended the last check */
 } diagnosis;
 
 #define VIEWS_FIX                                                                                  \
@@ -69,9 +70,9 @@ static void report_check(diagnosis *d, verdict v, const char *check, const char 
 }
 
 /* Reports the error that ended a check. */
-static void report_error(diagnosis *d, const char *check, const char *fix, const ef_error *err)
+static void report_error(diagnosis *d, const char *check, const char *fix)
 {
-    report_check(d, FAIL, check, fix, "%s", err->text);
+    report_check(d, FAIL, check, fix, "%s", d->err.text);
 }
 
 /* --- settings and directory ------------------------------------------------------------------- */
@@ -80,8 +81,9 @@ static bool check_settings(diagnosis *d)
 {
     cli *c = d->c;
 
-    if (c->settings_error.status != EF_OK) {
-        report_error(d, "settings", "fix it, then run: everfold config check", &c->settings_error);
+    d->err = c->settings_error;
+    if (d->err.status != EF_OK) {
+        report_error(d, "settings", "fix it, then run: everfold config check");
         return false;
     }
     report_check(d, OK, "settings", NULL, "%s, mode %s",
@@ -119,19 +121,18 @@ static void check_directory(diagnosis *d)
 static bool open_store(diagnosis *d)
 {
     cli *c = d->c;
-    ef_error err = EF_ERROR_INIT;
     char hint[PATH_MAX + 128];
     ef_journal_options extra = {.accept_head = cli_has(c, "accept-head"),
                                 .read_only = !cli_has(c, "accept-head")};
-    ef_status st = cli_journal_open(c, &extra, &err);
+    ef_status st = cli_journal_open(c, &extra, &d->err);
 
     if (st == EF_OK) {
         report_check(d, OK, "store", NULL, "%s opens", c->journal_shown);
         report_check(d, OK, "head", NULL,
                      extra.accept_head ? "the head of the store is accepted from now on"
                                        : "the store agrees with its head file");
-        if (extra.accept_head && cli_note(c, "accept-head", EF_STR(""), &err) != EF_OK)
-            report_check(d, FAIL, "head", NULL, "the audit entry was not written: %s", err.text);
+        if (extra.accept_head && cli_note(c, "accept-head", EF_STR(""), &d->err) != EF_OK)
+            report_check(d, FAIL, "head", NULL, "the audit entry was not written: %s", d->err.text);
         return true;
     }
     const char *fix = cli_journal_hint(c, st, hint, sizeof(hint));
@@ -142,7 +143,7 @@ static bool open_store(diagnosis *d)
         fix = "use the Everfold that wrote it, or a newer one";
     else if (st == EF_BUSY)
         fix = "another process is writing: try again, or increase store.busy";
-    report_error(d, st == EF_DAMAGED ? "head" : "store", fix, &err);
+    report_error(d, st == EF_DAMAGED ? "head" : "store", fix);
     return false;
 }
 
@@ -218,29 +219,24 @@ static void check_clock(diagnosis *d, const ef_head *head)
 }
 
 /* A copy is not damaged, but its publishers wait for an operator. */
-static void check_copy(diagnosis *d)
+static void check_copy(diagnosis *d, const ef_store_facts *facts)
 {
-    ef_error err = EF_ERROR_INIT;
     char since[EF_TIME_TEXT_MAX];
-    ef_store_facts facts = {0};
 
-    if (ef_journal_facts(d->c->journal, &facts, &err) != EF_OK)
-        report_error(d, "copy", NULL, &err);
-    if (facts.copied_us == 0)
+    if (facts->copied_us == 0)
         return;
-    ef_time_format(facts.copied_us, since);
+    ef_time_format(facts->copied_us, since);
     report_check(d, WARN, "copy", "if the original no longer runs: everfold journal adopt",
                  "the journal is a copy, made at %s: its publishers send nothing", since);
 }
 
 static void check_outbox(diagnosis *d)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_outbox_query all = {.any_tenant = true};
     ef_outbox_summary s = {0};
 
-    if (cli_outbox_summarise(d->c, &all, &s, &err) != EF_OK)
-        report_error(d, "outbox", NULL, &err);
+    if (cli_outbox_summarise(d->c, &all, &s, &d->err) != EF_OK)
+        report_error(d, "outbox", NULL);
     else if (s.dead > 0)
         report_check(d, WARN, "outbox",
                      "see: everfold outbox report --status dead; then everfold outbox "
@@ -257,7 +253,6 @@ static void check_outbox(diagnosis *d)
 /* True: every event was read, and is as it was written. */
 static bool check_events(diagnosis *d, const ef_head *head, bool deep)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_verify_result result = {0};
     cli_progress progress;
     int64_t from = deep || head->position <= TAIL_EVENTS ? 0 : head->position - TAIL_EVENTS;
@@ -265,12 +260,12 @@ static bool check_events(diagnosis *d, const ef_head *head, bool deep)
     cli_progress_begin(&progress, d->c, "verifying", "events", false);
     cli_stop_on_signals();
     ef_status st =
-        ef_journal_verify(d->c->journal, from, cli_progress_step, &progress, &result, &err);
+        ef_journal_verify(d->c->journal, from, cli_progress_step, &progress, &result, &d->err);
     cli_progress_end(&progress);
     if (st == EF_UNSUPPORTED)
-        report_check(d, OK, "events", NULL, "not checked: %s", err.text);
+        report_check(d, OK, "events", NULL, "not checked: %s", d->err.text);
     else if (st != EF_OK)
-        report_error(d, "events", "restore a backup and compare", &err);
+        report_error(d, "events", "restore a backup and compare");
     else if (cli_stopped())
         report_check(d, WARN, "events", "run it again without interruption",
                      "stopped after %" PRId64 " events, all intact", result.checked);
@@ -284,7 +279,6 @@ static bool check_events(diagnosis *d, const ef_head *head, bool deep)
  * accepted only after all events were checked and are intact. */
 static void check_damage(diagnosis *d, const ef_store_facts *facts, bool is_intact)
 {
-    ef_error err = EF_ERROR_INIT;
     char found[EF_TIME_TEXT_MAX];
 
     if (!facts->damaged)
@@ -297,8 +291,8 @@ static void check_damage(diagnosis *d, const ef_store_facts *facts, bool is_inta
                                : "restore a backup; or repair the store and run: everfold "
                                  "doctor --accept-head, which checks every event first",
                      "found at %s, appends are refused since: %s", found, facts->damage);
-    else if (ef_journal_accept(d->c->journal, cli_actor(d->c), cli_reason(d->c), &err) != EF_OK)
-        report_error(d, "damage", NULL, &err);
+    else if (ef_journal_accept(d->c->journal, cli_actor(d->c), cli_reason(d->c), &d->err) != EF_OK)
+        report_error(d, "damage", NULL);
     else
         report_check(d, OK, "damage", NULL, "accepted, appends are allowed again; found at %s: %s",
                      found, facts->damage);
@@ -306,15 +300,14 @@ static void check_damage(diagnosis *d, const ef_store_facts *facts, bool is_inta
 
 static void check_store(diagnosis *d)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_store_facts facts;
     ef_head head = {0};
-    ef_status st = ef_journal_facts(d->c->journal, &facts, &err);
+    ef_status st = ef_journal_facts(d->c->journal, &facts, &d->err);
 
     if (st == EF_OK)
-        st = ef_journal_head(d->c->journal, &head, &err);
+        st = ef_journal_head(d->c->journal, &head, &d->err);
     if (st != EF_OK) {
-        report_error(d, "store", NULL, &err);
+        report_error(d, "store", NULL);
         return;
     }
     check_library(d, &facts);
@@ -323,24 +316,23 @@ static void check_store(diagnosis *d)
     check_outbox(d);
     bool deep = cli_has(d->c, "deep") || (facts.damaged && cli_has(d->c, "accept-head"));
     check_damage(d, &facts, check_events(d, &head, deep));
+    check_copy(d, &facts);
 }
 
 /* --- views ------------------------------------------------------------------------------------ */
 
 static bool open_views(diagnosis *d)
 {
-    ef_error err = EF_ERROR_INIT;
-    ef_status st = cli_engine_open(d->c, false, true, &err);
+    ef_status st = cli_engine_open(d->c, false, true, &d->err);
 
     if (st == EF_OK)
         return true;
     if (st == EF_NOT_FOUND)
-        report_check(d, WARN, "views", "run: everfold init", "no view store: %s", err.text);
+        report_check(d, WARN, "views", "run: everfold init", "no view store: %s", d->err.text);
     else
         report_error(d, "views",
                      st == EF_NEWER_SCHEMA ? "use the Everfold that wrote them, or a newer one"
-                                           : VIEWS_FIX,
-                     &err);
+                                           : VIEWS_FIX);
     return false;
 }
 
@@ -348,7 +340,6 @@ static bool open_views(diagnosis *d)
 static void check_views(diagnosis *d)
 {
     cli *c = d->c;
-    ef_error err = EF_ERROR_INIT;
     ef_projection_check_result r;
     cli_progress progress;
     ef_status st;
@@ -358,12 +349,12 @@ static void check_views(diagnosis *d)
         return;
     }
     cli_progress_begin(&progress, c, "reading views", "views", false);
-    st = ef_projection_check(c->engine, cli_progress_step, &progress, &r, &err);
+    st = ef_projection_check(c->engine, cli_progress_step, &progress, &r, &d->err);
     cli_progress_end(&progress);
     if (st == EF_BUSY)
-        report_check(d, WARN, "views", "run it again when the workers are idle", "%s", err.text);
+        report_check(d, WARN, "views", "run it again when the workers are idle", "%s", d->err.text);
     else if (st != EF_OK)
-        report_error(d, "views", VIEWS_FIX, &err);
+        report_error(d, "views", VIEWS_FIX);
     else if (cli_stopped())
         report_check(d, WARN, "views", "run it again without interruption",
                      "stopped after %" PRId64 " views, all readable", r.views);
@@ -477,13 +468,12 @@ static void check_events_of(diagnosis *d, const ef_projection_list *list, size_t
 /* Checks the projections: missing events, failures, pauses. The engine or the client is open. */
 static void check_projections(diagnosis *d)
 {
-    ef_error err = EF_ERROR_INIT;
     EF__AUTO(ef_projection_list) list = {0};
 
-    if (cli_projection_ls(d->c, EF_STR(""), &list, &err) == EF_OK)
+    if (cli_projection_ls(d->c, EF_STR(""), &list, &d->err) == EF_OK)
         check_events_of(d, &list, check_paused(d, &list));
     else
-        report_error(d, "projections", NULL, &err);
+        report_error(d, "projections", NULL);
 }
 
 /* --- through a server ------------------------------------------------------------------------- */
@@ -491,14 +481,13 @@ static void check_projections(diagnosis *d)
 /* The clock of the server matters, not that of this machine. */
 static void check_server(diagnosis *d)
 {
-    ef_error err = EF_ERROR_INIT;
     ef_store_facts facts;
 
-    if (cli_facts(d->c, &facts, &err) != EF_OK) {
-        report_error(
-            d, "server",
-            err.status == EF_BUSY ? "start it: everfold serve; or use another: --server URL" : NULL,
-            &err);
+    if (cli_facts(d->c, &facts, &d->err) != EF_OK) {
+        report_error(d, "server",
+                     d->err.status == EF_BUSY
+                         ? "start it: everfold serve; or use another: --server URL"
+                         : NULL);
         return;
     }
     report_check(d, OK, "server", NULL, "%s responds", d->c->journal_shown);
@@ -517,7 +506,6 @@ static void check_here(diagnosis *d)
     check_directory(d);
     if (open_store(d)) {
         check_store(d);
-        check_copy(d);
         if (open_views(d)) {
             check_views(d);
             check_projections(d);
