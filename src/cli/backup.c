@@ -27,13 +27,16 @@ ef_status backup_fail(const char *path, ef_error *err)
                    "%s: %s", path, strerror(failed));
 }
 
-ef_status backup_path(const char *directory, const char *name, char out[PATH_MAX], ef_error *err)
+void backup_path(const char *directory, const char *name, char out[BACKUP_PATH_MAX])
 {
-    int n = snprintf(out, PATH_MAX, "%s/%s", directory, name);
+    (void)snprintf(out, BACKUP_PATH_MAX, "%s/%s", directory, name);
+}
 
-    return n > 0 && n < PATH_MAX ? EF_OK
-                                 : ef_fail(err, EF_BAD_INPUT,
-                                           "the path of %s in %.200s is too long", name, directory);
+static ef_status check_length(const char *directory, ef_error *err)
+{
+    return strlen(directory) < PATH_MAX - 64
+               ? EF_OK
+               : ef_fail(err, EF_BAD_INPUT, "the path %.200s is too long", directory);
 }
 
 const char *const backup_names[BACKUP_NAMES] = {BACKUP_JOURNAL,    BACKUP_HEAD,     BACKUP_VIEWS,
@@ -66,7 +69,7 @@ ef_status backup_need_empty(const char *directory, ef_error *err)
     ef_status st = EF_OK;
 
     if (!dir && errno == ENOENT)
-        return EF_OK;
+        return check_length(directory, err);
     if (!dir)
         return backup_fail(directory, err);
     while (st == EF_OK && (entry = readdir(dir)) != NULL)
@@ -136,12 +139,12 @@ static ef_status hash_file(const char *path, backup_file *out, ef_error *err)
 
 ef_status backup_add(backup *b, const char *directory, const char *name, ef_error *err)
 {
-    char path[PATH_MAX];
+    char path[BACKUP_PATH_MAX];
     backup_file *file = &b->files[b->count];
-    ef_status st = backup_path(directory, name, path, err);
+    ef_status st;
 
-    if (st == EF_OK)
-        st = sync_path(path, O_NOFOLLOW, err); /* durable before the manifest lists it */
+    backup_path(directory, name, path);
+    st = sync_path(path, O_NOFOLLOW, err); /* durable before the manifest lists it */
     if (st == EF_OK)
         st = hash_file(path, file, err);
     if (st == EF_OK) {
@@ -218,14 +221,12 @@ static void write_manifest(const backup *b, ef__buf *out)
 
 ef_status backup_write(const backup *b, const char *directory, ef_error *err)
 {
-    char path[PATH_MAX], fresh[PATH_MAX];
+    char path[BACKUP_PATH_MAX], fresh[BACKUP_PATH_MAX];
     EF__AUTO(ef__buf) text = EF__BUF_INIT(MANIFEST_BYTES_MAX);
-    ef_status st = backup_path(directory, MANIFEST, path, err);
+    ef_status st = backup_sync_directory(directory, err);
 
-    if (st == EF_OK)
-        st = backup_path(directory, MANIFEST ".new", fresh, err);
-    if (st == EF_OK)
-        st = backup_sync_directory(directory, err);
+    backup_path(directory, MANIFEST, path);
+    backup_path(directory, MANIFEST ".new", fresh);
     write_manifest(b, &text);
     if (st == EF_OK)
         st = backup_write_file(fresh, ef__buf_str(&text), err);
@@ -288,10 +289,11 @@ static ef_status parse_manifest(ef_str text, const char *path, backup *out, ef_e
 
 static ef_status read_manifest(const char *directory, backup *out, ef_error *err)
 {
-    char path[PATH_MAX];
+    char path[BACKUP_PATH_MAX];
     EF__AUTO(ef__buf) text = EF__BUF_INIT(MANIFEST_BYTES_MAX);
-    ef_status st = backup_path(directory, MANIFEST, path, err);
+    ef_status st = check_length(directory, err);
 
+    backup_path(directory, MANIFEST, path);
     if (st == EF_OK)
         st = cli_file_read(path, &text, err);
     if (st == EF_NOT_FOUND)
@@ -303,20 +305,18 @@ static ef_status read_manifest(const char *directory, backup *out, ef_error *err
 
 ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err)
 {
-    cli_progress progress;
+    EF__AUTO(cli_progress) progress = cli_progress_begin(c, "checking", "bytes", true);
     int64_t done = 0, total = 0;
     ef_status st = read_manifest(directory, out, err);
 
     for (size_t i = 0; st == EF_OK && i < out->count; i++)
         total += out->files[i].bytes;
-    cli_progress_begin(&progress, c, "checking", "bytes", true);
     for (size_t i = 0; st == EF_OK && i < out->count && !cli_stopped(); i++) {
         const backup_file *file = &out->files[i];
         backup_file found = {0};
-        char path[PATH_MAX];
-        st = backup_path(directory, file->name, path, err);
-        if (st == EF_OK)
-            st = hash_file(path, &found, err);
+        char path[BACKUP_PATH_MAX];
+        backup_path(directory, file->name, path);
+        st = hash_file(path, &found, err);
         if (st == EF_NOT_FOUND)
             st = ef_fail(err, EF_DAMAGED, "the backup is damaged: %s is missing", path);
         else if (st == EF_OK &&
@@ -327,7 +327,6 @@ ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err
         done += file->bytes;
         cli_progress_update(&progress, done, total, done);
     }
-    cli_progress_end(&progress);
     return st;
 }
 
@@ -336,14 +335,12 @@ ef_status backup_check(backup *out, cli *c, const char *directory, ef_error *err
 ef_status backup_journal_open(cli *c, const char *directory, const char *name,
                               const ef_journal_options *how, ef_journal **out, ef_error *err)
 {
-    char url[PATH_MAX + 16];
+    char url[BACKUP_PATH_MAX] = "sqlite:";
     ef_journal_options options = *how;
 
-    *out = NULL;
     options.url = url;
     options.log = &c->log;
-    if (snprintf(url, sizeof(url), "sqlite:%s/%s", directory, name) >= PATH_MAX)
-        return ef_fail(err, EF_BAD_INPUT, "the path %.200s is too long", directory);
+    (void)snprintf(url, sizeof(url), "sqlite:%s/%s", directory, name);
     return ef_journal_open(&options, out, err);
 }
 
@@ -357,10 +354,11 @@ ef_status backup_archive_open(cli *c, const char *directory, ef_journal **out, e
 void backup_archive_close(const char *directory, ef_journal *journal)
 {
     static const char *const names[] = {BACKUP_JOURNAL "-wal", BACKUP_JOURNAL "-shm"};
-    char path[PATH_MAX];
+    char path[BACKUP_PATH_MAX];
 
     ef_journal_close(journal);
-    for (size_t i = 0; i < 2; i++)
-        if (backup_path(directory, names[i], path, NULL) == EF_OK)
-            (void)unlink(path);
+    for (size_t i = 0; i < 2; i++) {
+        backup_path(directory, names[i], path);
+        (void)unlink(path);
+    }
 }

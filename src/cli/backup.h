@@ -20,6 +20,7 @@
 #define BACKUP_SETTINGS "everfold.conf"
 #define BACKUP_TOKENS "tokens"
 #define BACKUP_FILES_MAX 8
+#define BACKUP_PATH_MAX (PATH_MAX + 64) /* a directory, and a name */
 enum { BACKUP_STORES = 4, BACKUP_NAMES = 6 };
 extern const char *const backup_names[BACKUP_NAMES]; /* all of these; first the stores */
 /* Present in a data directory while a restore is incomplete. */
@@ -45,11 +46,12 @@ typedef struct backup {
 
 /* Reports errno: EF_NOT_FOUND, EF_FULL or EF_IO. */
 ef_status backup_fail(const char *path, ef_error *err);
-/* DIR/NAME; EF_BAD_INPUT if it is too long. */
-ef_status backup_path(const char *directory, const char *name, char out[PATH_MAX], ef_error *err);
+/* DIR/NAME. DIR was checked by backup_need_empty or backup_check, so that every name fits. */
+void backup_path(const char *directory, const char *name, char out[BACKUP_PATH_MAX]);
 bool backup_has(const backup *b, const char *name);
 int64_t backup_bytes(const backup *b, const char *name); /* 0 if it is not in the manifest */
-/* The directory must not exist or be empty. EF_EXISTS names an entry. */
+/* The directory must not exist or be empty. EF_EXISTS names an entry. EF_BAD_INPUT: its path is too
+ * long. */
 ef_status backup_need_empty(const char *directory, ef_error *err);
 
 /* Adds size and hash of DIR/NAME to the manifest. */

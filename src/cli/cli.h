@@ -172,6 +172,7 @@ struct cli {
     ef__settings *settings;
     ef_error settings_error;
     char settings_file[PATH_MAX]; /* path of the file that was read, or "" */
+    char tokens_file[PATH_MAX];   /* path of the file with the API tokens */
     char journal_url[CLI_URL_BYTES];
     char views_url[CLI_URL_BYTES];
     char control_url[CLI_URL_BYTES];   /* of a journal on JetStream */
@@ -292,14 +293,12 @@ ef_str cli_setting_value(const cli *c, const ef__setting_view *view);
 ef_str cli_tenant(const cli *c);
 bool cli_tenant_given(const cli *c);
 ef_str cli_actor(const cli *c);
-/* Path of the file with the API tokens. */
-ef_status cli_tokens_path(const cli *c, char out[PATH_MAX], ef_error *err);
 ef_status cli_settings_table_open(ef__settings **out, ef_error *err);
 
 /* Opens c->journal; `extra` (may be NULL) sets create, read_only and accept_head. */
 ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *err);
-/* Command that helps if it could not be opened, or NULL. The text is in `room`. */
-const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t room_size);
+/* Sets c->hint to the command that helps if it could not be opened, and returns it; or NULL. */
+const char *cli_journal_hint(cli *c, ef_status status);
 ef_str cli_reason(const cli *c);
 /* Writes an audit entry about the journal or a token; the engine writes its own. Through a server
  * it does nothing: the server writes the entry. */
@@ -513,15 +512,15 @@ typedef struct cli_progress {
     int64_t drawn_us;
 } cli_progress;
 
-void cli_progress_begin(cli_progress *p, const cli *c, const char *label, const char *unit,
-                        bool bytes);
+cli_progress cli_progress_begin(const cli *c, const char *label, const char *unit, bool bytes);
 /* `total` is 0 if unknown. `count` is the number of units done. */
 void cli_progress_update(cli_progress *p, int64_t done, int64_t total, int64_t count);
 /* Progress callback for the library, with `progress` as context: false after a signal. */
 bool cli_progress_step(void *progress, int64_t done, int64_t total);
 void cli_progress_clear(
-    cli_progress *p); /* clears the line before other output; it is drawn again */
-void cli_progress_end(cli_progress *p);
+    cli_progress *p);                   /* clears the line before other output; it is drawn again */
+void cli_progress_end(cli_progress *p); /* clears it; also at the end of a block, with EF__AUTO */
+EF__AUTO_TYPE(cli_progress, cli_progress_end)
 void cli_bytes_format(int64_t bytes, char out[32]);
 
 /* --- shared by the commands of several nouns -------------------------------------------------- */

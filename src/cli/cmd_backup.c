@@ -26,17 +26,15 @@ static ef_status make_directory(const char *directory, bool *out_made, ef_error 
 static ef_status back_up_views(cli *c, const char *directory, backup *b, ef_error *err)
 {
     bool folder = strncmp(c->views_url, "lmdb:", 5) == 0;
-    char path[PATH_MAX];
-    cli_progress progress;
-    ef_status st = backup_path(directory, folder ? BACKUP_VIEWS_FOLDER : BACKUP_VIEWS, path, err);
+    char path[BACKUP_PATH_MAX];
+    EF__AUTO(cli_progress) progress = cli_progress_begin(c, "views", "bytes", true);
+    ef_status st;
 
-    cli_progress_begin(&progress, c, "views", "bytes", true);
-    if (st == EF_OK)
-        st = ef_engine_backup_views(
-            c->engine,
-            &(ef_backup_options){.path = path, .progress = cli_progress_step, .context = &progress},
-            err);
-    cli_progress_end(&progress);
+    backup_path(directory, folder ? BACKUP_VIEWS_FOLDER : BACKUP_VIEWS, path);
+    st = ef_engine_backup_views(
+        c->engine,
+        &(ef_backup_options){.path = path, .progress = cli_progress_step, .context = &progress},
+        err);
     if (st == EF_OK && folder)
         st = backup_sync_directory(path, err);
     return st == EF_OK ? backup_add(b, directory, folder ? BACKUP_VIEWS_LMDB : BACKUP_VIEWS, err)
@@ -45,18 +43,16 @@ static ef_status back_up_views(cli *c, const char *directory, backup *b, ef_erro
 
 static ef_status back_up_journal(cli *c, const char *directory, backup *b, ef_error *err)
 {
-    char path[PATH_MAX];
-    cli_progress progress;
+    char path[BACKUP_PATH_MAX];
+    EF__AUTO(cli_progress) progress = cli_progress_begin(c, "journal", "bytes", true);
     ef_head head;
-    ef_status st = backup_path(directory, BACKUP_JOURNAL, path, err);
+    ef_status st;
 
-    cli_progress_begin(&progress, c, "journal", "bytes", true);
-    if (st == EF_OK)
-        st = ef_journal_backup(
-            c->journal,
-            &(ef_backup_options){.path = path, .progress = cli_progress_step, .context = &progress},
-            &head, err);
-    cli_progress_end(&progress);
+    backup_path(directory, BACKUP_JOURNAL, path);
+    st = ef_journal_backup(
+        c->journal,
+        &(ef_backup_options){.path = path, .progress = cli_progress_step, .context = &progress},
+        &head, err);
     if (st == EF_OK)
         st = backup_add(b, directory, BACKUP_JOURNAL, err);
     if (st == EF_OK)
@@ -72,26 +68,23 @@ static ef_status back_up_journal(cli *c, const char *directory, backup *b, ef_er
 static ef_status back_up_file(const char *from, const char *directory, const char *name, backup *b,
                               ef_error *err)
 {
-    char to[PATH_MAX];
+    char to[BACKUP_PATH_MAX];
     bool found = false;
-    ef_status st = backup_path(directory, name, to, err);
+    ef_status st;
 
-    if (st == EF_OK)
-        st = backup_copy_file(from, to, &found, err);
+    backup_path(directory, name, to);
+    st = backup_copy_file(from, to, &found, err);
     return st == EF_OK && found ? backup_add(b, directory, name, err) : st;
 }
 
 static ef_status back_up_settings(cli *c, const char *directory, backup *b, ef_error *err)
 {
-    char path[PATH_MAX];
     ef_status st = EF_OK;
 
     if (c->settings_file[0])
         st = back_up_file(c->settings_file, directory, BACKUP_SETTINGS, b, err);
-    if (st == EF_OK && cli_has(c, "tokens"))
-        st = cli_tokens_path(c, path, err);
     return st == EF_OK && cli_has(c, "tokens")
-               ? back_up_file(path, directory, BACKUP_TOKENS, b, err)
+               ? back_up_file(c->tokens_file, directory, BACKUP_TOKENS, b, err)
                : st;
 }
 
@@ -125,14 +118,14 @@ static ef_status back_up(cli *c, const char *directory, backup *b, ef_error *err
 /* Removes the files of a failed backup. The directory was empty, or was created by this run. */
 static void remove_partial_backup(const char *directory, bool made)
 {
-    char path[PATH_MAX];
+    char path[BACKUP_PATH_MAX];
 
-    for (size_t i = 0; i <= BACKUP_NAMES; i++)
-        if (backup_path(directory, i < BACKUP_NAMES ? backup_names[i] : "backup.json.new", path,
-                        NULL) == EF_OK)
-            (void)unlink(path);
-    if (backup_path(directory, BACKUP_VIEWS_FOLDER, path, NULL) == EF_OK)
-        (void)rmdir(path);
+    for (size_t i = 0; i <= BACKUP_NAMES; i++) {
+        backup_path(directory, i < BACKUP_NAMES ? backup_names[i] : "backup.json.new", path);
+        (void)unlink(path);
+    }
+    backup_path(directory, BACKUP_VIEWS_FOLDER, path);
+    (void)rmdir(path);
     if (made)
         (void)rmdir(directory);
 }
@@ -217,10 +210,9 @@ static ef_status verify_journal(cli *c, const char *directory, const backup *b,
                                 ef_verify_result *out, ef_error *err)
 {
     ef_journal *journal = NULL;
-    cli_progress progress;
+    EF__AUTO(cli_progress) progress = cli_progress_begin(c, "verifying", "events", false);
     ef_status st = backup_archive_open(c, directory, &journal, err);
 
-    cli_progress_begin(&progress, c, "verifying", "events", false);
     if (st == EF_OK)
         st = ef_journal_verify(journal, 0, cli_progress_step, &progress, out, err);
     if (st == EF_OK && out->head != b->position)
@@ -229,7 +221,6 @@ static ef_status verify_journal(cli *c, const char *directory, const backup *b,
                              ", its manifest says "
                              "%" PRId64,
                              out->head, b->position);
-    cli_progress_end(&progress);
     backup_archive_close(directory, journal);
     return st;
 }

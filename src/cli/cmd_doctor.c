@@ -121,7 +121,6 @@ static void check_directory(diagnosis *d)
 static bool open_store(diagnosis *d)
 {
     cli *c = d->c;
-    char hint[PATH_MAX + 128];
     ef_journal_options extra = {.accept_head = cli_has(c, "accept-head"),
                                 .read_only = !cli_has(c, "accept-head")};
     ef_status st = cli_journal_open(c, &extra, &d->err);
@@ -135,7 +134,7 @@ static bool open_store(diagnosis *d)
             report_check(d, FAIL, "head", NULL, "the audit entry was not written: %s", d->err.text);
         return true;
     }
-    const char *fix = cli_journal_hint(c, st, hint, sizeof(hint));
+    const char *fix = cli_journal_hint(c, st);
     if (st == EF_DAMAGED)
         fix = "restore a backup; or, to continue with the store and lose the events that are "
               "missing: everfold doctor --accept-head";
@@ -254,10 +253,9 @@ static void check_outbox(diagnosis *d)
 static bool check_events(diagnosis *d, const ef_head *head, bool deep)
 {
     ef_verify_result result = {0};
-    cli_progress progress;
+    cli_progress progress = cli_progress_begin(d->c, "verifying", "events", false);
     int64_t from = deep || head->position <= TAIL_EVENTS ? 0 : head->position - TAIL_EVENTS;
 
-    cli_progress_begin(&progress, d->c, "verifying", "events", false);
     cli_stop_on_signals();
     ef_status st =
         ef_journal_verify(d->c->journal, from, cli_progress_step, &progress, &result, &d->err);
@@ -348,7 +346,7 @@ static void check_views(diagnosis *d)
         report_check(d, OK, "views", NULL, "%s opens", c->views_shown);
         return;
     }
-    cli_progress_begin(&progress, c, "reading views", "views", false);
+    progress = cli_progress_begin(c, "reading views", "views", false);
     st = ef_projection_check(c->engine, cli_progress_step, &progress, &r, &d->err);
     cli_progress_end(&progress);
     if (st == EF_BUSY)

@@ -415,7 +415,7 @@ static ef_status import_file(cli *c, ef_error *err)
         st = cli_need(c, CLI_APPEND, err);
     if (st == EF_OK) {
         cli_stop_on_signals();
-        cli_progress_begin(&in.progress, c, in.dry_run ? "checking" : "importing", "events", true);
+        in.progress = cli_progress_begin(c, in.dry_run ? "checking" : "importing", "events", true);
         st = finish_import(&in, import_all(&in, err));
     }
     ef__buf_release(&in.input);

@@ -184,7 +184,7 @@ static ef_status make_stores(cli *c, ef_error *err)
     if (st == EF_OK)
         st = ef_journal_facts(c->journal, &facts, err);
     if (st != EF_OK && st != EF_NOT_FOUND)
-        (void)cli_journal_hint(c, st, c->hint, sizeof(c->hint));
+        (void)cli_journal_hint(c, st);
     if (st != EF_OK)
         return st;
     if (!made && cli_has(c, "partitions") &&

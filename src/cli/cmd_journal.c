@@ -58,12 +58,11 @@ static void write_result(cli *c, const ef_copy_result *result)
 static ef_status copy_journal(cli *c, ef_journal *from, ef_journal *to, ef_error *err)
 {
     ef_copy_result result;
-    cli_progress progress;
+    cli_progress progress = cli_progress_begin(c, "copying", "events", false);
     ef_copy_options options = {.progress = cli_progress_step, .context = &progress};
     ef_status st;
 
     cli_stop_on_signals();
-    cli_progress_begin(&progress, c, "copying", "events", false);
     st = ef_journal_copy(from, to, &options, &result, err);
     cli_progress_end(&progress);
     if (st == EF_OK)

@@ -39,10 +39,9 @@ static ef_status wait_until_caught_up(cli *c, ef_str name, int32_t generation, v
                                       ef_error *err)
 {
     int64_t moved_ms = cli_mono_us() / 1000, last = -1;
-    cli_progress progress;
+    EF__AUTO(cli_progress) progress = cli_progress_begin(c, "catching up", "events", false);
     ef_status st = read_versions(c, name, generation, v, err);
 
-    cli_progress_begin(&progress, c, "catching up", "events", false);
     while (st == EF_OK && !has_caught_up(v->next) && !cli_stopped()) {
         const ef_projection *p = v->next;
         int64_t done = p->applied + p->ignored + p->skipped;
@@ -61,7 +60,6 @@ static ef_status wait_until_caught_up(cli *c, ef_str name, int32_t generation, v
             st = read_versions(c, name, generation, v, err);
         }
     }
-    cli_progress_end(&progress);
     if (st == EF_OK && cli_stopped())
         st = ef_fail(err, EF_TIMEOUT, "stopped: version %d of %.*s is deployed, but not active",
                      (int)v->next->version, EF_STR_ARG(name));
@@ -216,10 +214,9 @@ static ef_status catch_up(cli *c, ef_error *err)
 {
     int64_t done = 0, moved_us = cli_mono_us(), last_left = -1;
     ef_backlog left = {.behind = 1};
-    cli_progress progress;
+    EF__AUTO(cli_progress) progress = cli_progress_begin(c, "catching up", "events", false);
     ef_status st = EF_OK;
 
-    cli_progress_begin(&progress, c, "catching up", "events", false);
     cli_stop_on_signals();
     while (st == EF_OK && left.behind && !cli_stopped()) {
         ef_tick tick = {0};
@@ -238,7 +235,6 @@ static ef_status catch_up(cli *c, ef_error *err)
                          "the projection is deployed, but another process holds its lease and does "
                          "not catch it up");
     }
-    cli_progress_end(&progress);
     return st;
 }
 

@@ -28,7 +28,7 @@ typedef struct rewinding {
     cli *c;
     const backup *b;
     const char *data;
-    char work[PATH_MAX];
+    char work[BACKUP_PATH_MAX];
     ef_journal *source, *prefix;
     cli_progress progress;
 } rewinding;
@@ -48,21 +48,20 @@ static void remove_tree(const char *path)
 
 static ef_status make_directory(const char *data, const char *name, ef_error *err)
 {
-    char path[PATH_MAX];
-    ef_status st = backup_path(data, name, path, err);
+    char path[BACKUP_PATH_MAX];
 
-    return st == EF_OK && mkdir(path, 0700) != 0 ? backup_fail(path, err) : st;
+    backup_path(data, name, path);
+    return mkdir(path, 0700) != 0 ? backup_fail(path, err) : EF_OK;
 }
 
 static ef_status copy_file(const char *from_dir, const char *to_dir, const char *name,
                            ef_error *err)
 {
-    char from[PATH_MAX], to[PATH_MAX];
-    ef_status st = backup_path(from_dir, name, from, err);
+    char from[BACKUP_PATH_MAX], to[BACKUP_PATH_MAX];
 
-    if (st == EF_OK)
-        st = backup_path(to_dir, name, to, err);
-    return st == EF_OK ? backup_copy_file(from, to, NULL, err) : st;
+    backup_path(from_dir, name, from);
+    backup_path(to_dir, name, to);
+    return backup_copy_file(from, to, NULL, err);
 }
 
 static ef_status copy_stores(const backup *b, const char *from, const char *to,
@@ -98,7 +97,7 @@ static ef_status copy_publishers(const rewinding *r, ef_error *err)
 
 static ef_status write_prefix(rewinding *r, int64_t position, ef_error *err)
 {
-    char path[PATH_MAX];
+    char path[BACKUP_PATH_MAX];
     ef_copy_result result;
     ef_store_facts facts;
     ef_head head;
@@ -118,8 +117,7 @@ static ef_status write_prefix(rewinding *r, int64_t position, ef_error *err)
         st = ef_fail(err, EF_TIMEOUT, "stopped at position %" PRId64, result.position);
     if (st == EF_OK)
         st = copy_publishers(r, err);
-    if (st == EF_OK)
-        st = backup_path(r->data, BACKUP_JOURNAL, path, err);
+    backup_path(r->data, BACKUP_JOURNAL, path);
     return st == EF_OK
                ? ef_journal_backup(r->prefix, &(ef_backup_options){.path = path}, &head, err)
                : st;
@@ -195,11 +193,10 @@ static ef_status restore_until(cli *c, const backup *b, const char *from, const 
     ef_status st = make_directory(data, WORK, err);
 
     /* The backup is not modified, and an older one may need migrations: work on copies. */
-    if (st == EF_OK)
-        st = backup_path(data, WORK, r.work, err);
+    backup_path(data, WORK, r.work);
     if (st == EF_OK)
         st = copy_stores(b, from, r.work, &r.progress, err);
-    cli_progress_begin(&r.progress, c, "restoring", "events", false);
+    r.progress = cli_progress_begin(c, "restoring", "events", false);
     if (st == EF_OK)
         st = backup_journal_open(c, r.work, BACKUP_JOURNAL, &(ef_journal_options){0}, &r.source,
                                  err);
@@ -296,12 +293,13 @@ static ef_status check_schema(cli *c, const char *directory, ef_error *err)
 
 static ef_status set_incomplete(const char *data, bool present, ef_error *err)
 {
-    char path[PATH_MAX];
-    ef_status st = backup_path(data, RESTORE_MARK, path, err);
+    char path[BACKUP_PATH_MAX];
+    ef_status st = EF_OK;
 
-    if (st == EF_OK && present)
+    backup_path(data, RESTORE_MARK, path);
+    if (present)
         st = backup_write_file(path, EF_STR(""), err);
-    else if (st == EF_OK && unlink(path) != 0)
+    else if (unlink(path) != 0)
         st = backup_fail(path, err);
     return st == EF_OK ? backup_sync_directory(data, err) : st;
 }
@@ -309,12 +307,9 @@ static ef_status set_incomplete(const char *data, bool present, ef_error *err)
 static ef_status restore_all(cli *c, const backup *b, const char *from, const char *data,
                              ef_error *err)
 {
-    cli_progress progress;
+    EF__AUTO(cli_progress) progress = cli_progress_begin(c, "restoring", "bytes", true);
 
-    cli_progress_begin(&progress, c, "restoring", "bytes", true);
-    ef_status st = copy_stores(b, from, data, &progress, err);
-    cli_progress_end(&progress);
-    return st;
+    return copy_stores(b, from, data, &progress, err);
 }
 
 /* --- settings --------------------------------------------------------------------------------- */
@@ -350,19 +345,19 @@ static void copy_settings_lines(ef_str text, ef__buf *out)
 static ef_status restore_settings(const backup *b, const char *from, const char *data,
                                   ef_error *err)
 {
-    char path[PATH_MAX], real[PATH_MAX];
+    char path[BACKUP_PATH_MAX], real[PATH_MAX];
     EF__AUTO(ef__buf) old = EF__BUF_INIT(1024 * 1024),
                       fresh = EF__BUF_INIT(1024 * 1024 + 2 * PATH_MAX);
-    ef_status st = backup_path(from, BACKUP_SETTINGS, path, err);
+    ef_status st = EF_OK;
 
+    backup_path(from, BACKUP_SETTINGS, path);
     if (backup_has(b, BACKUP_VIEWS_LMDB) && realpath(data, real))
         ef__buf_printf(&fresh, "views = \"lmdb:%s/" BACKUP_VIEWS_FOLDER "\"\n", real);
-    if (st == EF_OK && backup_has(b, BACKUP_SETTINGS))
+    if (backup_has(b, BACKUP_SETTINGS))
         st = cli_file_read(path, &old, err);
     if (st == EF_OK)
         copy_settings_lines(ef__buf_str(&old), &fresh);
-    if (st == EF_OK && fresh.len > 0)
-        st = backup_path(data, BACKUP_SETTINGS, path, err);
+    backup_path(data, BACKUP_SETTINGS, path);
     if (st == EF_OK && fresh.len > 0)
         st = backup_write_file(path, ef__buf_str(&fresh), err);
     return st;

@@ -141,8 +141,8 @@ static ef_status follow_run(cli *c, ef_run_list *list, bool drive, ef_error *err
     ef_status st;
 
     cli_stop_on_signals();
-    cli_progress_begin(&w.bar, c, ef_name_of(EF_NAMES_RUN_MODE, list->items[0].mode), "events",
-                       false);
+    w.bar =
+        cli_progress_begin(c, ef_name_of(EF_NAMES_RUN_MODE, list->items[0].mode), "events", false);
     if (drive) {
         st = cli_engine_run(c, list->items[0].id,
                             &(ef_run_options){.progress = show_progress, .context = &w}, &driven,

@@ -130,7 +130,7 @@ typedef struct serving {
     ef_shadow *shadow; /* in shadow_only; NULL otherwise */
     ef__server *server;
     cli_demo *demo; /* NULL without --demo */
-    char tokens[PATH_MAX], socket[PATH_MAX];
+    char socket[PATH_MAX];
     char otlp[PATH_MAX];
     int64_t watchdog_us, beat_us, status_us;
     int64_t drain_ms;
@@ -278,6 +278,7 @@ ef__server_options cli_server_options(cli *c)
                                 .tls_certificate = cli_setting_text(c, "server.tls_certificate"),
                                 .tls_key = cli_setting_text(c, "server.tls_key"),
                                 .hosts = cli_setting_text(c, "server.hosts"),
+                                .tokens = c->tokens_file,
                                 .mode = cli_mode_name(c->mode),
                                 .url = c->journal_shown,
                                 .views_url = c->views_shown,
@@ -289,10 +290,8 @@ static ef_status start_server(serving *s, ef_error *err)
     cli *c = s->c;
     const ef__settings *set = c->settings;
     ef__server_options options = cli_server_options(c);
-    ef_status st = cli_tokens_path(c, s->tokens, err);
+    ef_status st = notify_socket(&options.listen_fd, err);
 
-    if (st == EF_OK)
-        st = notify_socket(&options.listen_fd, err);
     if (st == EF_OK)
         st = choose_socket(c, s->socket, err);
     if (st != EF_OK)
@@ -301,7 +300,6 @@ static ef_status start_server(serving *s, ef_error *err)
     options.listen = cli_setting_text(c, "server.listen");
     options.socket = s->socket[0] ? s->socket : NULL;
     options.socket_optional = cli_setting_text(c, "server.socket") == NULL;
-    options.tokens = s->tokens;
     options.query_steps = ef__settings_int(set, "server.query_steps");
     options.query_ms = ef__settings_int(set, "server.query_time");
     options.publish_directories = ef__settings_text(set, "publish.directories");

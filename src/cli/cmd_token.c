@@ -86,47 +86,29 @@ static ef_status create_token(cli *c, ef__api_token *token, int64_t expires_ms,
                               char text[EF__TOKEN_TEXT_MAX], ef_error *err)
 {
     int64_t now_us = cli_wall_us();
-    char path[PATH_MAX];
     ef_status st;
 
     if (c->client)
         return request_create(c, token, expires_ms, text, err);
     token->expires_us = expires_ms ? now_us + expires_ms * 1000 : 0;
-    st = cli_tokens_path(c, path, err);
-    if (st == EF_OK)
-        st = ef__token_make(token, now_us, text, err);
+    st = ef__token_make(token, now_us, text, err);
     /* If both stores are on a database server, init created no data directory. */
     if (st == EF_OK && cli_url_on_server(c->journal_url) && cli_url_on_server(c->views_url))
         st = cli_data_make(c, err);
     if (st == EF_OK)
-        st = ef__tokens_add(path, token, err);
+        st = ef__tokens_add(c->tokens_file, token, err);
     return st;
-}
-
-static ef_status list_tokens(cli *c, ef__token_list *out, ef_error *err)
-{
-    char path[PATH_MAX];
-    ef_status st;
-
-    *out = (ef__token_list){NULL, 0};
-    if (c->client)
-        return request_ls(c, out, err);
-    st = cli_tokens_path(c, path, err);
-    return st == EF_OK ? ef__tokens_read(path, out, err) : st;
 }
 
 /* Revokes a token, with --reason in the audit entry. `out`: the stored values. EF_NOT_FOUND */
 static ef_status revoke_token(cli *c, ef_str id, ef__api_token *out, ef_error *err)
 {
     ef_error note = EF_ERROR_INIT;
-    char path[PATH_MAX];
     ef_status st;
 
     if (c->client)
         return request_revoke(c, id, out, err);
-    st = cli_tokens_path(c, path, err);
-    if (st == EF_OK)
-        st = ef__tokens_revoke(path, id, cli_wall_us(), out, err);
+    st = ef__tokens_revoke(c->tokens_file, id, cli_wall_us(), out, err);
     /* The token is revoked even if the journal is unavailable for the audit entry. */
     if (st == EF_OK && (cli_journal_open(c, &(ef_journal_options){0}, &note) != EF_OK ||
                         cli_note(c, "token_revoke", ef_str_from(out->id), &note) != EF_OK))
@@ -256,12 +238,12 @@ static const cli_listing listing = {
 
 static ef_status run_ls(cli *c, ef_error *err)
 {
-    ef__token_list tokens = {NULL, 0};
-    ef_status st = list_tokens(c, &tokens, err);
+    EF__AUTO(ef__token_list) tokens = {NULL, 0};
+    ef_status st =
+        c->client ? request_ls(c, &tokens, err) : ef__tokens_read(c->tokens_file, &tokens, err);
 
     if (st == EF_OK)
         cli_print_list(c, &listing, tokens.items, tokens.count);
-    ef__token_list_release(&tokens);
     return st;
 }
 

@@ -98,21 +98,16 @@ static int backlog_report(cli *c, const ef_backlog *left, bool silent)
 #define CONNECTIONS 64
 
 /* Serves them at worker.metrics_listen, by the rules of `serve`: an address that is not loopback
- * needs TLS and a token. *out is NULL without that setting. `tokens` is a buffer for the path of
- * the token file and outlives the server. */
-static ef_status start_metrics(cli *c, ef_supervisor *supervisor, char tokens[PATH_MAX],
-                               ef__server **out, ef_error *err)
+ * needs TLS and a token. *out is NULL without that setting. */
+static ef_status start_metrics(cli *c, ef_supervisor *supervisor, ef__server **out, ef_error *err)
 {
-    const char *listen = cli_setting_text(c, "worker.metrics_listen");
-    ef_status st = listen ? cli_tokens_path(c, tokens, err) : EF_OK;
     ef__server_options options = cli_server_options(c);
 
     *out = NULL;
-    if (!listen || st != EF_OK)
-        return st;
+    options.listen = cli_setting_text(c, "worker.metrics_listen");
+    if (!options.listen)
+        return EF_OK;
     options.supervisor = supervisor;
-    options.listen = listen;
-    options.tokens = tokens;
     options.threads_max = THREADS;
     options.connections_max = CONNECTIONS;
     options.probes_only = true;
@@ -135,7 +130,6 @@ typedef struct work {
     bool once, drain, silent, shadow;
     int64_t window_s;      /* 0: not asked for */
     cli_work_panel *panel; /* NULL without a panel */
-    char tokens[PATH_MAX]; /* path of the token file, for the metrics server */
     int64_t started_us;
     /* Guards the fields below and the output: tasks report from their own threads. */
     pthread_mutex_t lock;
@@ -431,7 +425,7 @@ static ef_status run_supervisor(work *w, ef_error *err)
                                                       .context = w},
                              &supervisor, err);
     if (st == EF_OK)
-        st = start_metrics(w->c, supervisor, w->tokens, &metrics, err);
+        st = start_metrics(w->c, supervisor, &metrics, err);
     if (metrics && !w->panel)
         cli_say(w->c, "everfold serves metrics at %s/metrics", ef__server_url(metrics));
     if (st == EF_OK && !w->panel)
@@ -493,7 +487,7 @@ static ef_status open_and_work(work *w, ef_error *err)
 
     if (st == EF_OK) {
         cli_stop_on_signals();
-        cli_progress_begin(&w->progress, w->c, "folding", "events", false);
+        w->progress = cli_progress_begin(w->c, "folding", "events", false);
         w->progress.shown = w->progress.shown && !w->silent && !w->panel;
         st = w->shadow  ? run_shadow(w, err)
              : w->once  ? tick_once(w, &(ef_tick){0}, err)

@@ -229,14 +229,13 @@ void cli_list_end(cli *c, cli_list *list)
 #define REDRAW_US 100000 /* ten updates per second */
 #define BAR_COLUMNS 20
 
-void cli_progress_begin(cli_progress *p, const cli *c, const char *label, const char *unit,
-                        bool bytes)
+cli_progress cli_progress_begin(const cli *c, const char *label, const char *unit, bool bytes)
 {
-    *p = (cli_progress){.shown = !c->quiet && isatty(STDERR_FILENO),
-                        .label = label,
-                        .unit = unit,
-                        .bytes = bytes,
-                        .started_us = cli_mono_us()};
+    return (cli_progress){.shown = !c->quiet && isatty(STDERR_FILENO),
+                          .label = label,
+                          .unit = unit,
+                          .bytes = bytes,
+                          .started_us = cli_mono_us()};
 }
 
 void cli_bytes_format(int64_t bytes, char out[32])

@@ -405,6 +405,9 @@ static ef_status store_url(const cli *c, const char *setting, const char *shared
 
 static ef_status store_urls(cli *c, ef_error *err)
 {
+    const char *tokens = cli_setting_text(c, "server.tokens");
+    int n = snprintf(c->tokens_file, PATH_MAX, tokens ? "%s" : "%s/tokens",
+                     tokens ? tokens : cli_data(c));
     ef_status st = store_url(c, "journal", NULL, c->journal_url, c->journal_shown, err);
 
     /* Views of a memory: journal are in memory, because they must not outlive it. Views of a
@@ -416,9 +419,11 @@ static ef_status store_urls(cli *c, ef_error *err)
                        : cli_url_on_server(c->journal_url) ? c->journal_url
                                                            : NULL,
                        c->views_url, c->views_shown, err);
-    return st == EF_OK
-               ? store_url(c, "control", cli_url_on_server(c->views_url) ? c->views_url : NULL,
-                           c->control_url, c->control_shown, err)
+    if (st == EF_OK)
+        st = store_url(c, "control", cli_url_on_server(c->views_url) ? c->views_url : NULL,
+                       c->control_url, c->control_shown, err);
+    return st == EF_OK && n >= PATH_MAX
+               ? ef_fail(err, EF_BAD_INPUT, "the path of the token file is too long")
                : st;
 }
 
@@ -469,16 +474,6 @@ ef_str cli_actor(const cli *c)
         return ef_str_from(user);
     (void)snprintf(uid, sizeof(uid), "uid %ld", (long)getuid());
     return ef_str_from(uid);
-}
-
-ef_status cli_tokens_path(const cli *c, char out[PATH_MAX], ef_error *err)
-{
-    const char *path = cli_setting_text(c, "server.tokens");
-    int n = path ? snprintf(out, PATH_MAX, "%s", path)
-                 : snprintf(out, PATH_MAX, "%s/tokens", cli_data(c));
-
-    return n < PATH_MAX ? EF_OK
-                        : ef_fail(err, EF_BAD_INPUT, "the path of the token file is too long");
 }
 
 const char *cli_setting_text(const cli *c, const char *key)
@@ -558,7 +553,7 @@ ef_status cli_journal_open(cli *c, const ef_journal_options *extra, ef_error *er
     return ef_journal_open(&options, &c->journal, err);
 }
 
-const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t room_size)
+const char *cli_journal_hint(cli *c, ef_status status)
 {
     ef__setting_view data = cli_setting(c, "data");
     ef__setting_view url = cli_setting(c, "journal");
@@ -576,8 +571,8 @@ const char *cli_journal_hint(const cli *c, ef_status status, char *room, size_t 
         (void)snprintf(where, sizeof(where), " --journal %s", c->journal_shown);
     else if (data.origin == EF__ORIGIN_FLAG)
         (void)snprintf(where, sizeof(where), " --data %.*s", EF_STR_ARG(data.value));
-    (void)snprintf(room, room_size, "run: everfold %s%s", verb, where);
-    return room;
+    cli_hint(c, "run: everfold %s%s", verb, where);
+    return c->hint;
 }
 
 ef_str cli_reason(const cli *c)

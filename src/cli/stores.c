@@ -124,7 +124,7 @@ static void set_views_hint(cli *c, ef_status status)
     ef__setting_view url = cli_setting(c, "views");
 
     if ((status != EF_NOT_FOUND && status != EF_MISUSE) || url.origin != EF__ORIGIN_FLAG)
-        (void)cli_journal_hint(c, status, c->hint, sizeof(c->hint));
+        (void)cli_journal_hint(c, status);
     else
         cli_hint(c, "run: everfold init --views %s", c->views_shown);
 }
@@ -139,7 +139,7 @@ ef_status cli_need(cli *c, cli_stores stores, ef_error *err)
     if (st == EF_OK && !c->client && stores > CLI_SERVER) {
         st = cli_journal_open(c, &(ef_journal_options){.read_only = read_only}, err);
         if (st != EF_OK)
-            (void)cli_journal_hint(c, st, c->hint, sizeof(c->hint));
+            (void)cli_journal_hint(c, st);
         else if (folds) {
             st = cli_engine_open(c, false, read_only, err);
             if (st != EF_OK)

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "../base/arena.h"
 #include "../base/json.h"
 #include "../shape/operation.h"
 
@@ -58,6 +59,7 @@ ef_status ef__tokens_revoke(const char *path, ef_str id, int64_t now_us, ef__api
 /* Appends a token. EF_TOO_LARGE: there are EF__TOKENS_MAX already. */
 ef_status ef__token_list_add(ef__token_list *list, const ef__api_token *token, ef_error *err);
 void ef__token_list_release(ef__token_list *list);
+EF__AUTO_TYPE(ef__token_list, ef__token_list_release)
 
 /* "live", "expired", "revoked" */
 const char *ef__token_state(const ef__api_token *token, int64_t now_us);
