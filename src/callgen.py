@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Turn the prototypes of the public headers into C: calls through a server, and calls on either side.
+"""Turn the prototypes of the public headers into C: calls through a server, its handlers, and calls on either side.
 
 usage: callgen.py client OUT.c CALLS HEADER…    the calls of <everfold/client.h> that CALLS lists
+       callgen.py serve OUT.h SERVES HEADER…    ef__serve_OPERATION for the operations that SERVES lists
        callgen.py either OUT.h HEADER…          cli_CALL for every call that stores and a server have
 
 A row of CALLS is a call, the operation that it sends, and the differences between them:
@@ -12,6 +13,14 @@ The request is the argument that is a struct, or an ef__object_request: each arg
 the same name, unless the row says which. The type of `out` says what is read: a list by the shape of
 the operation, or the number KEY of the response. If CONDITION holds, an argument or a member of one,
 the other operation is sent; such an argument is not a member of the request.
+
+A row of SERVES is an operation, the public function that does it, and the arguments that are not members
+of its request:
+
+    OPERATION FUNCTION [ARGUMENT=EXPRESSION…] [number=KEY] [answer=FUNCTION]
+
+The response is what `out` receives: a list or an object by the shape of the operation, or the number KEY;
+with `answer`, what that function writes after the call.
 
 cli_CALL calls ef_client_CALL with c->client, or else ef_CALL or ef_journal_CALL with the store that it
 takes. Arguments are matched by name. Those that a server has from its token or its settings are filled
@@ -100,13 +109,60 @@ def client_call(row, prototypes):
         name, parameters(arguments), declaration, function, ", ".join(passed))
 
 
+def read_rows(path):
+    with open(path, encoding="utf-8") as file:
+        return [line for line in file.read().splitlines() if line and not line.startswith("#")]
+
+
 def write_client(out, calls, headers):
     prototypes = read_prototypes(headers)
-    with open(calls, encoding="utf-8") as file:
-        rows = [line for line in file.read().splitlines() if line and not line.startswith("#")]
-    functions = (client_call(row, prototypes) for row in rows)
+    functions = (client_call(row, prototypes) for row in read_rows(calls))
     with open(out, "w", encoding="utf-8") as file:
         file.write('#include "client_priv.h"\n\n' + "\n".join(functions))
+
+
+# --- handlers of the server ------------------------------------------------------------------------
+
+
+def served_value(argument, given):
+    if argument.text in STORES:
+        return "ef__request_%s(r)" % STORES[argument.text]
+    if argument.name in given or argument.name in ("out", "out_count", "err"):
+        return given.get(argument.name) or {"out": "&out", "out_count": "&count"}.get(argument.name, "err")
+    if argument.type == "ef_str":
+        return "((const ef__object_request *)request)->" + argument.name
+    return "request"  # the request struct itself
+
+
+def served(row, prototypes):
+    operation, function, *rest = row.split()
+    given = dict(part.split("=") for part in rest)
+    key, answer = given.pop("number", None), given.pop("answer", None)
+    arguments = prototypes.get(function) or fail("no header has " + function)
+    unknown = set(given) - {a.name for a in arguments}
+    if unknown:
+        fail("%s has no argument %s" % (function, ", ".join(unknown)))
+    call = "%s(%s)" % (function, ", ".join(served_value(a, given) for a in arguments))
+    out = next((a.type.rstrip(" *") for a in arguments if a.name == "out"), "")
+    lines = ["    (void)request;"]
+    if answer:
+        lines.append("    return %s(r, %s, err);" % (answer, call))
+    elif key:
+        lines += ["    int64_t count = 0;", "    ef_status st = %s;" % call, "    if (st == EF_OK)",
+                  '        ef__request_write_count(r, "%s", count);' % key, "    return st;"]
+    elif out.endswith("_list"):
+        lines.append("    return EF__ANSWER(r, %s, out, %s);" % (out, call))
+    else:
+        lines += ["    %s out = {0};" % out, "    ef_status st = %s;" % call, "    if (st == EF_OK)",
+                  "        ef__request_write(r, &out, 1);", "    return st;"]
+    return "static inline ef_status ef__serve_%s(ef__request *r, void *request, ef_error *err)\n{\n%s\n}\n" % (
+        operation, "\n".join(lines))
+
+
+def write_serve(out, serves, headers):
+    prototypes = read_prototypes(headers)
+    with open(out, "w", encoding="utf-8") as file:
+        file.write("\n".join(served(row, prototypes) for row in read_rows(serves)))
 
 
 # --- calls on either side -------------------------------------------------------------------------
@@ -143,5 +199,7 @@ def write_either(out, headers):
 if __name__ == "__main__":
     if sys.argv[1] == "client":
         write_client(sys.argv[2], sys.argv[3], sys.argv[4:])
+    elif sys.argv[1] == "serve":
+        write_serve(sys.argv[2], sys.argv[3], sys.argv[4:])
     else:
         write_either(sys.argv[2], sys.argv[3:])

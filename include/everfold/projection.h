@@ -159,6 +159,7 @@ ef_status ef_projection_pause(ef_engine *engine, ef_str name, bool paused, ef_st
 
 /* An event that failed in a projection. */
 typedef struct ef_failure {
+    ef_str projection;
     int32_t version;
     int32_t generation;
     ef_str tenant;

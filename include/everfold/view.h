@@ -37,6 +37,7 @@ typedef struct ef_view_list {
     int64_t blocked_streams; /* with `current`: streams that are blocked by a failed event */
     int64_t total;           /* count_only: the number of matches */
     int64_t looked;          /* rows that were read */
+    int32_t version;         /* of the program whose views were read */
     ef_str plan;             /* explain: the access path */
     struct ef__batch_memory *room;
 } ef_view_list;

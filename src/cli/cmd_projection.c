@@ -219,21 +219,8 @@ const cli_command cli_cmd_projection_show = {
     .hints = CLI_PROJECTION_HINTS,
 };
 
-static void print_failures(cli *c, ef_str projection, const ef_failure_list *found)
-{
-    cli_list list = {.lines = c->format == CLI_NDJSON};
-
-    for (size_t i = 0; i < found->count; i++) {
-        ef__json_writer w = EF__JSON_WRITER(&c->out);
-        cli_list_next(c, &list);
-        ef__json_open(&w, '{');
-        ef__json_member_str(&w, "projection", projection);
-        ef__shape_members(&w, &ef__shape_failure, &found->items[i]);
-        ef__json_close(&w, '}');
-        (void)cli_list_item_end(c, &list);
-    }
-    cli_list_end(c, &list);
-}
+static const cli_listing failure_listing = {.shape = &ef__shape_failure,
+                                            .columns = CLI_COLUMNS({.key = NULL})};
 
 static void print_text(cli *c, const ef_failure_list *found)
 {
@@ -254,7 +241,7 @@ static ef_status list_failures(cli *c, ef_error *err)
     if (st == EF_OK && c->format == CLI_TABLE)
         print_text(c, &found);
     else if (st == EF_OK)
-        print_failures(c, name, &found);
+        cli_print_list(c, &failure_listing, found.items, found.count);
     return st;
 }
 

@@ -126,33 +126,16 @@ static ef_view_query read_query(const cli *c)
     };
 }
 
-/* Version of the views found; without views, of the active generation. */
-static ef_status version_of(cli *c, const ef_view_query *query, const ef_view_list *found,
-                            int32_t *out, ef_error *err)
-{
-    EF__AUTO(ef_projection_list) projections = {0};
-
-    if (found->count > 0) {
-        *out = found->items[0].version;
-        return EF_OK;
-    }
-    ef_status st = cli_projection_ls(c, query->projection, &projections, err);
-    if (st == EF_OK)
-        *out = projections.items[0].version;
-    return st;
-}
-
 static void flush_some(void *context)
 {
     (void)cli_flush_some(context);
 }
 
-static void write_object(cli *c, const ef_view_query *query, const ef_view_list *found,
-                         int32_t version)
+static void write_object(cli *c, const ef_view_query *query, const ef_view_list *found)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
 
-    ef__view_page_write(&w, query, found, version, flush_some, c);
+    ef__view_page_write(&w, query, found, flush_some, c);
     ef__buf_add_char(&c->out, '\n');
 }
 
@@ -179,15 +162,12 @@ static ef_status write_answer(cli *c, const ef_view_query *query, const ef_view_
 {
     bool many = !query->count_only &&
                 !query->explain; /* views themselves are printed, not a count or a plan */
-    int32_t version = 0;
     ef_status st = EF_OK;
 
     if (many && c->format == CLI_NDJSON) {
         write_lines(c, found);
     } else if (c->format != CLI_TABLE) {
-        st = version_of(c, query, found, &version, err);
-        if (st == EF_OK)
-            write_object(c, query, found, version);
+        write_object(c, query, found);
     } else if (query->explain) {
         write_plan(c, query, found);
     } else if (query->count_only) {
@@ -321,37 +301,17 @@ typedef struct seed_file {
     ef__arena arena;
 } seed_file;
 
-static ef_status bad_line(const seed_file *s, const char *what, ef_error *err)
-{
-    return ef_fail(err, EF_BAD_INPUT, "line %" PRId64 ": %s", s->number, what);
-}
-
-static ef_str member_text(const ef__json *line, const char *key)
-{
-    const ef__json *found = ef__json_get(line, key);
-
-    return found ? found->text : (ef_str){0};
-}
-
 /* Views that were exported at another position would miss events or count them twice. */
 static ef_status decode_view(seed_file *s, const ef__json *line, ef_seed_view *out, ef_error *err)
 {
-    const ef__json *data = ef__json_get(line, "data"), *id = ef__json_get(line, "view_id");
-    const ef__json *last = ef__json_get(line, "last_event_sequence");
     const ef__json *as_of = ef__json_get(line, "as_of");
     int64_t position;
+    ef_status st = ef__seed_view_read(line, s->number, out, err);
 
-    if (!id || id->kind != EF__JSON_STRING)
-        return bad_line(s, "view_id is missing", err);
-    if (!data || data->kind != EF__JSON_OBJECT)
-        return bad_line(s, "data is missing, or not an object", err);
-    *out = (ef_seed_view){
-        .tenant = member_text(line, "tenant"), .view_id = id->text, .data = data->text};
-    if (last && ef__json_int64(last, &out->last_event_sequence) != 0)
-        return bad_line(s, "last_event_sequence is not an integer", err);
-    if (as_of && (ef__json_int64(as_of, &position) != 0 || position != s->position))
-        return bad_line(s, "as_of differs from --position", err);
-    return EF_OK;
+    if (st == EF_OK && as_of && (ef__json_int64(as_of, &position) != 0 || position != s->position))
+        st = ef_fail(err, EF_BAD_INPUT, "line %" PRId64 ": as_of differs from --position",
+                     s->number);
+    return st;
 }
 
 static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_error *err)

@@ -289,6 +289,7 @@ ef_status ef_client_view_find(ef_client *client, const ef_view_query *query, ef_
     out->blocked_streams = ef__reply_int(reply.json, "blocked_streams");
     out->total = ef__reply_int(reply.json, "count");
     out->looked = ef__reply_int(reply.json, "looked");
+    out->version = (int32_t)ef__reply_int(reply.json, "version");
     out->plan = ef__reply_text(reply.json, "plan");
     return st;
 }

@@ -17,7 +17,8 @@
 static ef_status copy_failure(ef__arena *arena, const ef__generation *generation,
                               const ef__failure *from, ef_failure *to, ef_error *err)
 {
-    *to = (ef_failure){.version = generation->version,
+    *to = (ef_failure){.projection = generation->name,
+                       .version = generation->version,
                        .generation = generation->number,
                        .tenant = from->tenant,
                        .stream = from->stream,
@@ -31,7 +32,7 @@ static ef_status copy_failure(ef__arena *arena, const ef__generation *generation
                        .open = from->open,
                        .recorded_us = from->recorded_us,
                        .resolved_us = from->open ? 0 : from->resolved_us};
-    return ef__arena_own(arena, err, &to->tenant, &to->stream, &to->event_id, &to->code,
+    return ef__arena_own(arena, err, &to->projection, &to->tenant, &to->stream, &to->event_id, &to->code,
                          &to->message, NULL);
 }
 

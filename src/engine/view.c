@@ -314,6 +314,7 @@ static ef_status fill_items(const ef__generation *generation, const ef_view_quer
         return ef__no_memory(err);
     out->items = items;
     out->looked = result->views_read;
+    out->version = generation->version;
     out->total = result->total;
     out->next = result->cursor.ptr ? result->cursor : EF_STR("");
     for (size_t i = 0; i < result->count && !query->count_only; i++) {

@@ -179,6 +179,10 @@ struct ef__http_route {
     ef_status (*serve)(ef__request *r, void *request, ef_error *err);
 };
 
+/* After an action that returned `st`, writes the projection of the path: its active generation, and
+ * all generations. (routes_projections.c) */
+ef_status ef__answer_projection(ef__request *r, ef_status st, ef_error *err);
+
 #define EF__RUN(name, handler)                                                                     \
     {                                                                                              \
         &ef__op_##name, handler, NULL                                                              \
@@ -187,6 +191,8 @@ struct ef__http_route {
     {                                                                                              \
         &ef__op_##name, NULL, handler                                                              \
     }
+/* The handler is made from a row of serves.txt. */
+#define EF__SERVED(name) EF__SERVE(name, ef__serve_##name)
 /* An operation that only the server knows. */
 #define EF__RUN_OPERATION(handler, ...)                                                            \
     {                                                                                              \

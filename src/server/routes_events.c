@@ -5,6 +5,7 @@
 
 #include "../base/cloudevent.h"
 #include "../shape/operation_table.h"
+#include "serves.h"
 
 #include <stdio.h>
 
@@ -157,18 +158,6 @@ static ef_status show_stream(ef__request *r, void *request, ef_error *err)
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-static ef_status list_types(ef__request *r, ef_error *err)
-{
-    return EF__ANSWER(r, ef_type_list, types,
-                      ef_type_ls(ef__request_journal(r), NULL, &types, err));
-}
-
-static ef_status show_type(ef__request *r, ef_error *err)
-{
-    return EF__ANSWER(r, ef_type_list, types,
-                      ef_type_ls(ef__request_journal(r), &r->parts[0], &types, err));
-}
-
 static ef_status read_type(ef__request *r, ef__type_request *out, ef_error *err)
 {
     ef_status st = ef__request_read(r, out, err);
@@ -198,7 +187,7 @@ static ef_status set_type(ef__request *r, ef_error *err)
         st = read_type(r, &asked, err);
     if (st == EF_OK)
         st = ef_type_set(ef__request_journal(r), &asked.type, err);
-    return st == EF_OK ? show_type(r, err) : st;
+    return st == EF_OK ? ef__serve_show_type(r, NULL, err) : st;
 }
 
 const ef__http_route ef__routes_events[] = {
@@ -207,8 +196,8 @@ const ef__http_route ef__routes_events[] = {
     EF__SERVE(read_stream, read_stream),
     EF__SERVE(read_log, read_log),
     EF__SERVE(read_event, read_event),
-    EF__RUN(list_types, list_types),
-    EF__RUN(show_type, show_type),
+    EF__SERVED(list_types),
+    EF__SERVED(show_type),
     EF__RUN(set_type, set_type),
     EF__SERVE_OPERATION(
         list_streams, GET, "/v1/streams", READS(QUERY), "listStreams",

@@ -7,12 +7,11 @@
 #include "../base/incoming.h"
 #include "../base/same.h"
 #include "../shape/operation_table.h"
+#include "serves.h"
 
 #include <everfold/generation.h>
 #include <everfold/projection.h>
 #include <everfold/trial.h>
-
-#include <inttypes.h>
 
 #define FAILURES_COUNTED 10000
 
@@ -97,8 +96,7 @@ static ef_status list_projections(ef__request *r, ef_error *err)
     return st;
 }
 
-/* After an action that returned `st`: the active generation, and all generations. */
-static ef_status answer_projection(ef__request *r, ef_status st, ef_error *err)
+ef_status ef__answer_projection(ef__request *r, ef_status st, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
     EF__AUTO(ef_projection_list) found = {0};
@@ -117,7 +115,7 @@ static ef_status answer_projection(ef__request *r, ef_status st, ef_error *err)
 
 static ef_status show_projection(ef__request *r, ef_error *err)
 {
-    return answer_projection(r, EF_OK, err);
+    return ef__answer_projection(r, EF_OK, err);
 }
 
 /* "stop" or "skip"; EF_ON_ERROR_STOP for "". */
@@ -189,35 +187,10 @@ static ef_status deploy_projection(ef__request *r, void *request, ef_error *err)
     if (st == EF_OK && asked->on_error.len > 0)
         st = ef_projection_on_error(ef__request_engine(r), asked->name, on_error, deploy->actor,
                                     deploy->reason, err);
-    return answer_projection(r, st, err);
+    return ef__answer_projection(r, st, err);
 }
 
 /* --- actions ---------------------------------------------------------------------------------- */
-
-static ef_status set_paused(ef__request *r, const ef__object_request *asked, bool paused,
-                            ef_error *err)
-{
-    return answer_projection(r,
-                             ef_projection_pause(ef__request_engine(r), asked->name, paused,
-                                                 asked->actor, asked->reason, err),
-                             err);
-}
-
-static ef_status pause_projection(ef__request *r, void *request, ef_error *err)
-{
-    return set_paused(r, request, true, err);
-}
-
-static ef_status resume_projection(ef__request *r, void *request, ef_error *err)
-{
-    return set_paused(r, request, false, err);
-}
-
-static ef_status rebuild_projection(ef__request *r, void *request, ef_error *err)
-{
-    return EF__ANSWER(r, ef_run_list, runs,
-                      ef_projection_rebuild(ef__request_engine(r), request, &runs, err));
-}
 
 static ef_status verify_projection(ef__request *r, void *request, ef_error *err)
 {
@@ -225,20 +198,15 @@ static ef_status verify_projection(ef__request *r, void *request, ef_error *err)
     ef_rebuild verify = {
         .projection = asked->name, .verify = true, .actor = asked->actor, .reason = asked->reason};
 
-    return rebuild_projection(r, &verify, err);
-}
-
-static ef_status switch_projection(ef__request *r, void *request, ef_error *err)
-{
-    return answer_projection(r, ef_projection_switch(ef__request_engine(r), request, err), err);
+    return ef__serve_rebuild_projection(r, &verify, err);
 }
 
 static ef_status rollback_projection(ef__request *r, void *request, ef_error *err)
 {
-    ef_generation_choice previous = *(const ef_generation_choice *)request;
+    ef_generation_choice *previous = request;
 
-    previous.previous = true;
-    return answer_projection(r, ef_projection_switch(ef__request_engine(r), &previous, err), err);
+    previous->previous = true;
+    return ef__serve_switch_projection(r, previous, err);
 }
 
 /* --- failures and progress -------------------------------------------------------------------- */
@@ -246,37 +214,13 @@ static ef_status rollback_projection(ef__request *r, void *request, ef_error *er
 static ef_status list_failures(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
-    ef__json_writer w = ef__request_writer(r);
-    EF__AUTO(ef_failure_list) found = {0};
-    ef_status st =
-        ef_projection_failures(ef__request_engine(r),
-                               &(ef_failure_query){.projection = asked->name,
-                                                   .tenant = r->any_tenant ? NULL : &r->tenant,
-                                                   .resolved = asked->flag,
-                                                   .limit = (size_t)asked->limit},
-                               &found, err);
+    ef_failure_query query = {.projection = asked->name,
+                              .tenant = r->any_tenant ? NULL : &r->tenant,
+                              .resolved = asked->flag,
+                              .limit = (size_t)asked->limit};
 
-    if (st == EF_OK)
-        ef__json_open(&w, '[');
-    for (size_t i = 0; st == EF_OK && i < found.count; i++) {
-        ef__json_open(&w, '{');
-        ef__json_member_str(&w, "projection", asked->name);
-        ef__shape_members(&w, &ef__shape_failure, &found.items[i]);
-        ef__json_close(&w, '}');
-    }
-    if (st == EF_OK)
-        ef__json_close(&w, ']');
-    return st;
-}
-
-/* The tenant is that of the token, or of X-Tenant-Id, or "". */
-static ef_status show_scope(ef__request *r, void *request, ef_error *err)
-{
-    const ef__object_request *asked = request;
-
-    return EF__ANSWER(
-        r, ef_scope_list, one,
-        ef_projection_scope(ef__request_engine(r), asked->name, asked->tenant, &one, err));
+    return EF__ANSWER(r, ef_failure_list, found,
+                      ef_projection_failures(ef__request_engine(r), &query, &found, err));
 }
 
 /* --- the program ------------------------------------------------------------------------------ */
@@ -370,18 +314,6 @@ static ef_status try_draft(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-/* --- retire ----------------------------------------------------------------------------------- */
-
-static ef_status retire_generation(ef__request *r, void *request, ef_error *err)
-{
-    int64_t count = 0;
-    ef_status st = ef_projection_retire(ef__request_engine(r), request, &count, err);
-
-    if (st == EF_OK)
-        ef__request_write_count(r, "retired", count);
-    return st;
-}
-
 /* --- diff ------------------------------------------------------------------------------------- */
 
 typedef struct difference_writer {
@@ -426,40 +358,6 @@ typedef struct seed_reader {
     ef__arena arena;
 } seed_reader;
 
-static ef_status read_text(const ef__json *line, const char *key, bool needed, ef_str *out,
-                           ef_error *err)
-{
-    const ef__json *value = ef__json_get(line, key);
-
-    if (!value || value->kind == EF__JSON_NULL)
-        return needed ? ef_fail(err, EF_BAD_INPUT, "%s is missing", key) : EF_OK;
-    if (value->kind != EF__JSON_STRING)
-        return ef_fail(err, EF_BAD_INPUT, "%s is not a string", key);
-    *out = value->text;
-    return EF_OK;
-}
-
-static ef_status read_view(seed_reader *s, const ef__json *line, ef_seed_view *out, ef_error *err)
-{
-    const ef__json *data = ef__json_get(line, "data");
-    const ef__json *seq = ef__json_get(line, "last_event_sequence");
-    ef_status st = read_text(line, "view_id", true, &out->view_id, err);
-
-    if (st == EF_OK)
-        st = read_text(line, "tenant", false, &out->tenant, err);
-    if (st == EF_OK && seq && seq->kind != EF__JSON_NULL &&
-        (seq->kind != EF__JSON_NUMBER || ef__json_int64(seq, &out->last_event_sequence) != 0 ||
-         out->last_event_sequence < 0))
-        st = ef_fail(err, EF_BAD_INPUT,
-                     "last_event_sequence is not a whole number from 0 to %" PRId64, INT64_MAX);
-    if (st == EF_OK && (!data || data->kind != EF__JSON_OBJECT))
-        st = ef_fail(err, EF_BAD_INPUT, "line %lld: data is missing, or not an object",
-                     (long long)s->line);
-    if (st == EF_OK)
-        out->data = data->text;
-    return st;
-}
-
 static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_error *err)
 {
     seed_reader *s = context;
@@ -467,7 +365,6 @@ static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_
     ef_str text = {NULL, 0};
     ef_status st;
 
-    *out = (ef_seed_view){{NULL, 0}, {NULL, 0}, {NULL, 0}, 0};
     while (text.len == 0 && ef__line_next(&s->rest, &text))
         s->line++;
     *out_more = text.len > 0;
@@ -475,7 +372,7 @@ static ef_status next_view(void *context, ef_seed_view *out, bool *out_more, ef_
         return EF_OK;
     ef__arena_reset(&s->arena);
     st = ef__json_parse_envelope(text, text.len, &s->arena, &line, err);
-    return st == EF_OK ? read_view(s, line, out, err) : st;
+    return st == EF_OK ? ef__seed_view_read(line, s->line, out, err) : st;
 }
 
 static ef_status seed_generation(ef__request *r, void *request, ef_error *err)
@@ -499,18 +396,18 @@ static ef_status seed_generation(ef__request *r, void *request, ef_error *err)
 }
 
 const ef__http_route ef__routes_projections[] = {
-    EF__SERVE(pause_projection, pause_projection),
-    EF__SERVE(resume_projection, resume_projection),
-    EF__SERVE(rebuild_projection, rebuild_projection),
+    EF__SERVED(pause_projection),
+    EF__SERVED(resume_projection),
+    EF__SERVED(rebuild_projection),
     EF__SERVE(verify_projection, verify_projection),
-    EF__SERVE(switch_projection, switch_projection),
+    EF__SERVED(switch_projection),
     EF__SERVE(rollback_projection, rollback_projection),
-    EF__SERVE(show_scope, show_scope),
+    EF__SERVED(show_scope),
     EF__SERVE(list_failures, list_failures),
     EF__RUN(show_projection, show_projection),
     EF__SERVE(deploy_projection, deploy_projection),
     EF__RUN(list_projections, list_projections),
-    EF__SERVE(retire_projection, retire_generation),
+    EF__SERVED(retire_projection),
     EF__SERVE(seed_projection, seed_generation),
     EF__SERVE(diff_projection, diff_generations),
     EF__SERVE_OPERATION(

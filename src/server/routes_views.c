@@ -195,28 +195,12 @@ static ef_status show_view_history(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-static ef_status version_of(ef__request *r, const ef_view_list *found, int32_t *out, ef_error *err)
-{
-    EF__AUTO(ef_projection_list) projections = {0};
-    ef_status st = EF_OK;
-
-    if (found->count > 0) {
-        *out = found->items[0].version;
-        return EF_OK;
-    }
-    st = ef_projection_ls(r->server->options.engine, r->parts[0], &projections, err);
-    if (st == EF_OK)
-        *out = projections.items[0].version;
-    return st;
-}
-
 static ef_status find_views(ef__request *r, void *request, ef_error *err)
 {
     ef_view_query *q = request;
     ef__json_writer w = ef__request_writer(r);
     EF__AUTO(ef_view_list) found = {0};
     int64_t wait_ms = q->freshness.timeout_ms;
-    int32_t version = 0;
     bool current = q->freshness.current;
     ef_status st = ef__request_check_all_tenants(r, q->any_tenant, err);
 
@@ -233,9 +217,7 @@ static ef_status find_views(ef__request *r, void *request, ef_error *err)
     }
     q->freshness.current = current;
     if (st == EF_OK && !r->waiting.parks)
-        st = version_of(r, &found, &version, err);
-    if (st == EF_OK && !r->waiting.parks)
-        ef__view_page_write(&w, q, &found, version, NULL, NULL);
+        ef__view_page_write(&w, q, &found, NULL, NULL);
     return st;
 }
 

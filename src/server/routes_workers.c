@@ -3,14 +3,10 @@
  */
 #include "request.h"
 
+#include "serves.h"
+
 #include <everfold/worker.h>
 #include <everfold/outbox.h>
-
-static ef_status list_leases(ef__request *r, ef_error *err)
-{
-    return EF__ANSWER(r, ef_lease_list, leases,
-                      ef_lease_ls(ef__request_journal(r), NULL, &leases, err));
-}
 
 static void write_worker(ef__json_writer *w, const ef_worker_list *workers, size_t index,
                          int32_t partitions, int32_t *targets)
@@ -52,29 +48,7 @@ static ef_status list_workers(ef__request *r, ef_error *err)
     return st;
 }
 
-static ef_status list_partitions(ef__request *r, ef_error *err)
-{
-    return EF__ANSWER(r, ef_partition_list, partitions,
-                      ef_partition_ls(ef__request_journal(r), &partitions, err));
-}
-
-static ef_status sync_partitions(ef__request *r, void *request, ef_error *err)
-{
-    ef_partition_sync_result result = {0};
-    ef_status st = ef_partition_sync(ef__request_journal(r), request, &result, err);
-
-    if (st == EF_OK)
-        ef__request_write(r, &result, 1);
-    return st;
-}
-
-static ef_status list_lanes(ef__request *r, ef_error *err)
-{
-    return EF__ANSWER(r, ef_lane_list, lanes, ef_lane_ls(ef__request_journal(r), &lanes, err));
-}
-
 const ef__http_route ef__routes_workers[] = {
-    EF__SERVE(sync_partitions, sync_partitions), EF__RUN(list_lanes, list_lanes),
-    EF__RUN(list_leases, list_leases),           EF__RUN(list_workers, list_workers),
-    EF__RUN(list_partitions, list_partitions),   {0},
+    EF__SERVED(sync_partitions),         EF__SERVED(list_lanes),      EF__SERVED(list_leases),
+    EF__RUN(list_workers, list_workers), EF__SERVED(list_partitions), {0},
 };

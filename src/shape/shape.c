@@ -361,11 +361,11 @@ void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of, int6
 }
 
 void ef__view_page_write(ef__json_writer *w, const ef_view_query *query, const ef_view_list *found,
-                         int32_t version, void (*after_each)(void *context), void *context)
+                         void (*after_each)(void *context), void *context)
 {
     ef__json_open(w, '{');
     ef__json_member_str(w, "view_type", query->projection);
-    ef__json_member_int(w, "version", version);
+    ef__json_member_int(w, "version", found->version);
     if (query->count_only) {
         ef__json_member_int(w, "count", found->total);
     } else {

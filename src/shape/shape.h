@@ -121,6 +121,9 @@ ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *t
 ef_status ef__shape_read_more(const ef__json *object, const ef__shape *shape, void *thing,
                               ef_error *err);
 
+/* Reads a line of `view export`: a view to seed. EF_BAD_INPUT names the line and what is wrong. */
+ef_status ef__seed_view_read(const ef__json *json, int64_t line, ef_seed_view *out, ef_error *err);
+
 /* --- JSON of several objects ------------------------------------------------------------------ */
 
 /* problem+json; `hint` may be NULL. */
@@ -131,7 +134,7 @@ void ef__projection_write(ef__json_writer *w, const ef_projection *projection);
 void ef__view_write(ef__json_writer *w, const ef_view *view, int64_t as_of, int64_t blocked);
 /* Writes what a query has found. `after_each` is called after each view; NULL: it is not. */
 void ef__view_page_write(ef__json_writer *w, const ef_view_query *query, const ef_view_list *found,
-                         int32_t version, void (*after_each)(void *context), void *context);
+                         void (*after_each)(void *context), void *context);
 /* Writes an event on which a replay fails, and the reason. */
 void ef__replay_warning_write(ef__json_writer *w, ef_str projection, const ef_event *event,
                               ef_str message);

@@ -3,7 +3,7 @@
  */
 #include "shape.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 
 #define FIELD EF__FIELD
 /* An enum with the names of the library, or (LISTED) with those given here. */
@@ -116,6 +116,26 @@ static const ef__field view_fields[] = {
 };
 SHAPE(view, ef_view);
 
+static const ef__field seed_view_fields[] = {
+    FIELD(ef_seed_view, "tenant", STR, tenant),
+    FIELD(ef_seed_view, "view_id", STR, view_id),
+    FIELD(ef_seed_view, "data", DATA, data),
+    FIELD(ef_seed_view, "last_event_sequence", INT64, last_event_sequence),
+};
+static const ef__shape seed_view = EF__SHAPE(seed_view_fields, ef_seed_view);
+
+ef_status ef__seed_view_read(const ef__json *json, int64_t line, ef_seed_view *out, ef_error *err)
+{
+    ef_error why = EF_ERROR_INIT;
+    ef_status st = ef__shape_read(json, &seed_view, out, &why);
+
+    if (st == EF_OK && (!out->view_id.ptr || !out->data.ptr))
+        st = ef_fail(&why, EF_BAD_INPUT, "%s is missing", out->view_id.ptr ? "data" : "view_id");
+    if (st == EF_OK && out->last_event_sequence < 0)
+        st = ef_fail(&why, EF_BAD_INPUT, "last_event_sequence is negative");
+    return st == EF_OK ? EF_OK : ef_fail(err, EF_BAD_INPUT, "line %" PRId64 ": %s", line, why.text);
+}
+
 static const ef__field projection_fields[] = {
     FIELD(ef_projection, "name", STR, name),
     FIELD(ef_projection, "version", INT32, version),
@@ -156,6 +176,7 @@ static const ef__field scope_fields[] = {
 SHAPE(scope, ef_scope);
 
 static const ef__field failure_fields[] = {
+    FIELD(ef_failure, "projection", STR, projection),
     FIELD(ef_failure, "version", INT32, version),
     FIELD(ef_failure, "generation", INT32, generation),
     FIELD(ef_failure, "tenant", STR, tenant),
