@@ -17,10 +17,10 @@ the other operation is sent; such an argument is not a member of the request.
 A row of SERVES is an operation, the public function that does it, and the arguments that are not members
 of its request:
 
-    OPERATION FUNCTION [ARGUMENT=EXPRESSION…] [number=KEY] [answer=FUNCTION]
+    OPERATION FUNCTION [ARGUMENT=EXPRESSION…] [number=KEY] [rows=KEY] [answer=FUNCTION]
 
 The response is what `out` receives: a list or an object by the shape of the operation, or the number KEY;
-with `answer`, what that function writes after the call.
+with `rows`, the rows of the outbox and their number; with `answer`, what that function writes after the call.
 
 cli_CALL calls ef_client_CALL with c->client, or else ef_CALL or ef_journal_CALL with the store that it
 takes. Arguments are matched by name. Those that a server has from its token or its settings are filled
@@ -137,7 +137,7 @@ def served_value(argument, given):
 def served(row, prototypes):
     operation, function, *rest = row.split()
     given = dict(part.split("=") for part in rest)
-    key, answer = given.pop("number", None), given.pop("answer", None)
+    key, rows, answer = (given.pop(name, None) for name in ("number", "rows", "answer"))
     arguments = prototypes.get(function) or fail("no header has " + function)
     unknown = set(given) - {a.name for a in arguments}
     if unknown:
@@ -150,6 +150,11 @@ def served(row, prototypes):
     elif key:
         lines += ["    int64_t count = 0;", "    ef_status st = %s;" % call, "    if (st == EF_OK)",
                   '        ef__request_write_count(r, "%s", count);' % key, "    return st;"]
+    elif rows:
+        count = "count" if "&count" in call else "(int64_t)out.count"
+        lines += ["    EF__AUTO(%s) out = {0};" % out, *["    int64_t count = 0;"] * (count == "count"),
+                  "    ef_status st = %s;" % call,
+                  '    return ef__answer_rows(r, st, "%s", %s, &out);' % (rows, count)]
     elif out.endswith("_list"):
         lines.append("    return EF__ANSWER(r, %s, out, %s);" % (out, call))
     else:

@@ -35,3 +35,6 @@ EF__AUTO_LIST(ef_view_change_list)
 EF__AUTO_LIST(ef_view_list)
 EF__AUTO_LIST(ef_view_past)
 EF__AUTO_LIST(ef_worker_list)
+
+#define EF__SUMMARY_RELEASE(summary) EF_RELEASE(&(summary)->oldest)
+EF__AUTO_TYPE(ef_outbox_summary, EF__SUMMARY_RELEASE)

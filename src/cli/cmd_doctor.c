@@ -232,7 +232,7 @@ static void check_copy(diagnosis *d, const ef_store_facts *facts)
 static void check_outbox(diagnosis *d)
 {
     ef_outbox_query all = {.any_tenant = true};
-    ef_outbox_summary s = {0};
+    EF__AUTO(ef_outbox_summary) s = {0};
 
     if (cli_outbox_summarise(d->c, &all, &s, &d->err) != EF_OK)
         report_error(d, "outbox", NULL);
@@ -244,7 +244,6 @@ static void check_outbox(diagnosis *d)
     else
         report_check(d, OK, "outbox", NULL, "no dead rows, %" PRId64 " failed, %" PRId64 " pending",
                      s.failed, s.pending);
-    EF_RELEASE(&s.oldest);
 }
 
 /* --- events ----------------------------------------------------------------------------------- */

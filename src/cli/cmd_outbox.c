@@ -251,7 +251,7 @@ static ef_status report_groups(cli *c, report *r, ef_error *err)
 static ef_status report_rows(cli *c, report *r, ef_error *err)
 {
     ef__json_writer w = EF__JSON_WRITER(&c->out);
-    ef_outbox_summary summary = {0};
+    EF__AUTO(ef_outbox_summary) summary = {0};
     char next[EF_CURSOR_MAX] = "";
     ef_status st = cli_outbox_summarise(c, &r->query, &summary, err);
 
@@ -259,7 +259,6 @@ static ef_status report_rows(cli *c, report *r, ef_error *err)
         st = write_rows(c, &w, &summary, &r->query, cli_int(c, "limit"), next, err);
     if (st == EF_OK)
         write_end(c, &w, next);
-    EF_RELEASE(&summary.oldest);
     return st;
 }
 

@@ -11,9 +11,7 @@
 
 static void write_token(ef__json_writer *w, const void *item)
 {
-    ef__json_open(w, '{');
-    ef__token_members(w, item, cli_wall_us());
-    ef__json_close(w, '}');
+    ef__token_write(w, item, NULL, cli_wall_us());
 }
 
 /* --- through a server ------------------------------------------------------------------------- */
@@ -73,9 +71,7 @@ static ef_status request_revoke(cli *c, ef_str id, ef__api_token *out, ef_error 
     EF__AUTO(ef_client_token_list) one = {0};
     ef_status st = ef_client_token_revoke(c->client, id, cli_reason(c), &one, err);
 
-    if (st == EF_OK)
-        st = copy_token(&one.items[0], out, err);
-    return st;
+    return st == EF_OK ? copy_token(&one.items[0], out, err) : st;
 }
 
 /* --- in the token file, or through a server --------------------------------------------------- */
@@ -154,10 +150,8 @@ static void print_token(cli *c, const ef__api_token *token, const char *text)
         ef__buf_printf(&c->out, "%s\n", text);
         return;
     }
-    ef__json_open(&w, '{');
-    ef__token_members(&w, token, cli_wall_us());
-    ef__json_member_text(&w, "token", text);
-    cli_object_end(c, &w);
+    ef__token_write(&w, token, text, cli_wall_us());
+    ef__buf_add_char(&c->out, '\n');
 }
 
 static ef_status run_create(cli *c, ef_error *err)

@@ -90,7 +90,7 @@ static void write_membership(cli *c, const ef__overview *o)
 static void write_publisher(cli *c, const ef_publisher *p, bool first)
 {
     ef_outbox_query query = {.lane = p->name, .any_tenant = true};
-    ef_outbox_summary rows = {0};
+    EF__AUTO(ef_outbox_summary) rows = {0};
     ef_error err = EF_ERROR_INIT;
 
     ef__buf_add_text(&c->out, first ? "publishers  " : "            ");
@@ -101,7 +101,6 @@ static void write_publisher(cli *c, const ef_publisher *p, bool first)
         ef__buf_printf(&c->out, "  pending %" PRId64 "  failed %" PRId64 "  dead %" PRId64,
                        rows.pending + rows.processing, rows.failed, rows.dead);
     ef__buf_add_char(&c->out, '\n');
-    EF_RELEASE(&rows.oldest);
 }
 
 /* A journal without an outbox has no publishers. */

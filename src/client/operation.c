@@ -266,11 +266,9 @@ ef_status ef__operation_act(ef_client *client, const ef__operation *operation, c
                             ef_error *err)
 {
     EF__AUTO(ef__client_call) call = EF__CLIENT_CALL;
-    ef_status st;
 
     ef__operation_write(operation, request, &call);
-    st = ef__client_call_run(client, &call, err);
-    return st;
+    return ef__client_call_run(client, &call, err);
 }
 
 ef_status ef__operation_number(ef_client *client, const ef__operation *operation,

@@ -75,6 +75,16 @@ ef_status ef_client_projection_deploy(ef_client *client, ef_str text, bool in_pl
     return st == EF_OK ? request_list(client, &ef__op_deploy_projection, &request, out, err) : st;
 }
 
+/* The pages that a call delivers item by item have counts beside the items: both are read. */
+static ef_status call_counted(ef_client *client, const ef__operation *operation,
+                              const void *request, const ef__shape *counts, void *out,
+                              ef__reply *reply, ef_error *err)
+{
+    ef_status st = ef__operation_call(client, operation, request, &reply->room, reply, err);
+
+    return st == EF_OK ? ef__shape_read(reply->json, counts, out, err) : st;
+}
+
 ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draft,
                                          bool (*each)(void *context, const ef_draft_row *row),
                                          void *context, ef_draft_result *out, ef_error *err)
@@ -90,9 +100,8 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
     request.name = ef_str_from(name);
     if (draft->tenant)
         request.tenant = *draft->tenant;
-    st = ef__operation_call(client, &ef__op_try_draft, &request, &reply.room, &reply, err);
-    if (st == EF_OK)
-        st = ef__shape_read(reply.json, &ef__shape_draft_result, out, err);
+    st = call_counted(client, &ef__op_try_draft, &request, &ef__shape_draft_result, out, &reply,
+                      err);
     rows = reply.items;
     for (size_t i = 0; st == EF_OK && i < reply.count && each(context, &rows[i]); i++)
         ;
@@ -129,10 +138,8 @@ ef_status ef_client_projection_diff(ef_client *client, const ef_generation_choic
     const ef_difference *differences;
     EF__AUTO(ef__reply) reply = {.room = NULL};
     ef_status st =
-        ef__operation_call(client, &ef__op_diff_projection, &request, &reply.room, &reply, err);
+        call_counted(client, &ef__op_diff_projection, &request, &ef__shape_diff, out, &reply, err);
 
-    if (st == EF_OK)
-        st = ef__shape_read(reply.json, &ef__shape_diff, out, err);
     if (st == EF_OK && !ef__json_get(reply.json, "differences"))
         st = ef_fail(err, EF_IO, "invalid response from the server: differences are missing");
     differences = reply.items;
@@ -236,14 +243,10 @@ ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, b
 {
     ef__replay_request request = {.replay = *replay, .validate = validate, .limit = WARNINGS_MAX};
     EF__AUTO(ef__reply) reply = {.room = NULL};
-    ef_status st =
-        ef__operation_call(client, &ef__op_look_at_replay, &request, &reply.room, &reply, err);
+    ef_status st = call_counted(client, &ef__op_look_at_replay, &request, &ef__shape_replay_result,
+                                out, &reply, err);
 
-    if (st == EF_OK)
-        st = ef__shape_read(reply.json, &ef__shape_replay_result, out, err);
-    if (st == EF_OK)
-        st = deliver_warnings(reply.json, failed, context, err);
-    return st;
+    return st == EF_OK ? deliver_warnings(reply.json, failed, context, err) : st;
 }
 
 /* --- views ------------------------------------------------------------------------------------ */

@@ -38,7 +38,7 @@ static void add_projections(const ef_projection_list *list, ef__sample *out)
 
 static ef_status read_sample(const ef__server *server, ef__sample *out, ef_error *err)
 {
-    ef_outbox_summary rows = {0};
+    EF__AUTO(ef_outbox_summary) rows = {0};
     EF__AUTO(ef_projection_list) projections = {0};
     ef_head head = {0};
     ef_status st = ef_journal_head(server->options.journal, &head, err);
@@ -54,7 +54,6 @@ static ef_status read_sample(const ef__server *server, ef__sample *out, ef_error
     out->waiting = rows.pending + rows.processing;
     out->failed = rows.failed;
     out->dead = rows.dead;
-    EF_RELEASE(&rows.oldest);
     return st;
 }
 

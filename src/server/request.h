@@ -182,6 +182,11 @@ struct ef__http_route {
 /* After an action that returned `st`, writes the projection of the path: its active generation, and
  * all generations. (routes_projections.c) */
 ef_status ef__answer_projection(ef__request *r, ef_status st, ef_error *err);
+/* After an action on rows of the outbox: {"mode":VERB,KEY:N,"rows":[…]}. (routes_outbox.c) */
+ef_status ef__answer_rows(ef__request *r, ef_status st, const char *key, int64_t count,
+                          const ef_row_list *rows);
+/* The dead rows that a request selects. */
+const ef_outbox_bulk *ef__bulk_of(void *request);
 
 #define EF__RUN(name, handler)                                                                     \
     {                                                                                              \

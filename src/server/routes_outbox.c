@@ -3,9 +3,9 @@
  */
 #include "request.h"
 
-#include <everfold/outbox.h>
-#include <everfold/worker.h>
-#include <everfold/replay.h>
+#include "serves.h"
+
+#include <stdio.h>
 
 static void write_row_list(ef__json_writer *w, const ef_row_list *rows)
 {
@@ -51,7 +51,7 @@ static ef_status report_outbox(ef__request *r, void *request, ef_error *err)
 {
     ef__rows_request *asked = request;
     ef_outbox_query *query = &asked->query;
-    ef_outbox_summary summary = {0};
+    EF__AUTO(ef_outbox_summary) summary = {0};
     EF__AUTO(ef_row_list) rows = {0};
     ef_row_status status = EF_ROW_PENDING;
     int32_t partition = 0;
@@ -70,7 +70,6 @@ static ef_status report_outbox(ef__request *r, void *request, ef_error *err)
         st = ef_outbox_ls(ef__request_journal(r), query, &rows, err);
     if (st == EF_OK)
         write_report(r, &summary, &rows);
-    EF_RELEASE(&summary.oldest);
     return st;
 }
 
@@ -93,73 +92,30 @@ static ef_status group_outbox(ef__request *r, void *request, ef_error *err)
 
 /* --- actions ---------------------------------------------------------------------------------- */
 
-static ef_status answer_action(ef__request *r, ef_status st, const char *mode, const char *key,
-                               int64_t count, ef_row_list *rows)
+ef_status ef__answer_rows(ef__request *r, ef_status st, const char *key, int64_t count,
+                          const ef_row_list *rows)
 {
     ef__json_writer w = ef__request_writer(r);
+    char mode[32];
 
-    if (st == EF_OK) {
-        ef__json_open(&w, '{');
-        ef__json_member_text(&w, "mode", mode);
-        ef__json_member_int(&w, key, count);
-        write_row_list(&w, rows);
-        ef__json_close(&w, '}');
-    }
-    EF_RELEASE(rows);
-    return st;
+    if (st != EF_OK)
+        return st;
+    (void)snprintf(mode, sizeof mode, "outbox-%s", strchr(r->route->pattern, ':') + 1);
+    ef__json_open(&w, '{');
+    ef__json_member_text(&w, "mode", mode);
+    ef__json_member_int(&w, key, count);
+    write_row_list(&w, rows);
+    ef__json_close(&w, '}');
+    return EF_OK;
 }
 
-static ef_status requeue_row(ef__request *r, void *request, ef_error *err)
-{
-    ef_row_list rows = {0};
-    ef_status st = ef_outbox_requeue(ef__request_journal(r), request, &rows, err);
-
-    return answer_action(r, st, "outbox-requeue", "requeued", (int64_t)rows.count, &rows);
-}
-
-static ef_status skip_event(ef__request *r, void *request, ef_error *err)
-{
-    ef_row_list rows = {0};
-    ef_status st = ef_projection_skip(ef__request_engine(r), request, &rows, err);
-
-    return answer_action(r, st, "outbox-skip", "skipped", (int64_t)rows.count, &rows);
-}
-
-static ef_status replay_row(ef__request *r, void *request, ef_error *err)
-{
-    ef_row_list rows = {0};
-    ef_status st = ef_outbox_replay(ef__request_engine(r), request, 0, &rows, err);
-
-    return answer_action(r, st, "outbox-replay", "left", (int64_t)rows.count, &rows);
-}
-
-static const ef_outbox_bulk *bulk_of(void *request)
+const ef_outbox_bulk *ef__bulk_of(void *request)
 {
     ef__bulk_request *asked = request;
 
     asked->bulk.one_tenant = !asked->any_tenant;
     asked->bulk.limit = asked->all ? 0 : asked->bulk.limit;
     return &asked->bulk;
-}
-
-static ef_status requeue_dead_rows(ef__request *r, void *request, ef_error *err)
-{
-    ef_row_list rows = {0};
-    int64_t count = 0;
-    ef_status st =
-        ef_outbox_requeue_dead(ef__request_journal(r), bulk_of(request), &count, &rows, err);
-
-    return answer_action(r, st, "outbox-requeue-dead", "requeued", count, &rows);
-}
-
-static ef_status skip_dead_rows(ef__request *r, void *request, ef_error *err)
-{
-    ef_row_list rows = {0};
-    int64_t count = 0;
-    ef_status st =
-        ef_projection_skip_dead(ef__request_engine(r), bulk_of(request), &count, &rows, err);
-
-    return answer_action(r, st, "outbox-skip-dead", "skipped", count, &rows);
 }
 
 /* A token that is bound to a tenant gets the entries about that tenant. */
@@ -174,12 +130,12 @@ static ef_status list_audit(ef__request *r, void *request, ef_error *err)
 
 const ef__http_route ef__routes_outbox[] = {
     EF__SERVE(report_outbox, report_outbox),
-    EF__SERVE(requeue, requeue_row),
+    EF__SERVED(requeue),
     EF__SERVE(group_outbox, group_outbox),
-    EF__SERVE(requeue_dead, requeue_dead_rows),
-    EF__SERVE(skip_dead, skip_dead_rows),
-    EF__SERVE(skip, skip_event),
-    EF__SERVE(replay_row, replay_row),
+    EF__SERVED(requeue_dead),
+    EF__SERVED(skip_dead),
+    EF__SERVED(skip),
+    EF__SERVED(replay_row),
     EF__SERVE(audit, list_audit),
     {0},
 };

@@ -28,20 +28,17 @@ static void write_sink(ef__request *r, ef__json_writer *w, ef_str name)
     ef__json_open(w, '{');
     ef__json_member_text(w, "state", ef_name_of(EF_NAMES_PUBLISHER_STATE, is[i].state));
     ef__json_member_int(w, "published", is[i].published);
-    ef__json_key(w, "error");
-    if (is[i].state == EF_PUBLISHER_RETRYING)
-        ef__json_str(w, ef_str_from(is[i].last_error.text));
-    else
-        ef__json_null(w);
+    ef__json_member_name(
+        w, "error", ef_str_from(is[i].state == EF_PUBLISHER_RETRYING ? is[i].last_error.text : ""));
     ef__json_close(w, '}');
 }
 
 static ef_status write_publisher(ef__request *r, ef__json_writer *w, const ef_publisher *p,
                                  ef_error *err)
 {
-    ef_journal *journal = r->server->options.journal;
+    ef_journal *journal = ef__request_journal(r);
     ef_outbox_query query = {.lane = p->name, .any_tenant = true};
-    ef_outbox_summary rows = {0};
+    EF__AUTO(ef_outbox_summary) rows = {0};
     int64_t kept = 0;
     ef_status st = ef_outbox_summarise(journal, &query, &rows, err);
 
@@ -56,7 +53,6 @@ static ef_status write_publisher(ef__request *r, ef__json_writer *w, const ef_pu
         write_sink(r, w, p->name);
         ef__json_close(w, '}');
     }
-    EF_RELEASE(&rows.oldest);
     return st;
 }
 
@@ -119,9 +115,11 @@ static ef_status remove_publisher(ef__request *r, void *request, ef_error *err)
     return st;
 }
 
-static ef_status set_paused(ef__request *r, const ef__object_request *asked, bool paused,
-                            ef_error *err)
+/* Pauses, or resumes, by the operation. */
+static ef_status set_paused(ef__request *r, void *request, ef_error *err)
 {
+    const ef__object_request *asked = request;
+    bool paused = r->route == &ef__op_pause_publisher;
     ef_status st = ef_publisher_pause(ef__request_journal(r), asked->name, paused, err);
 
     if (st == EF_OK)
@@ -130,19 +128,9 @@ static ef_status set_paused(ef__request *r, const ef__object_request *asked, boo
     return st == EF_OK ? show_publisher(r, err) : st;
 }
 
-static ef_status pause_publisher(ef__request *r, void *request, ef_error *err)
-{
-    return set_paused(r, request, true, err);
-}
-
-static ef_status resume_publisher(ef__request *r, void *request, ef_error *err)
-{
-    return set_paused(r, request, false, err);
-}
-
 const ef__http_route ef__routes_publishers[] = {
-    EF__SERVE(pause_publisher, pause_publisher),
-    EF__SERVE(resume_publisher, resume_publisher),
+    EF__SERVE(pause_publisher, set_paused),
+    EF__SERVE(resume_publisher, set_paused),
     EF__RUN(show_publisher, show_publisher),
     EF__SERVE(set_publisher, set_publisher),
     EF__SERVE(remove_publisher, remove_publisher),

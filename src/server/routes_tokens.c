@@ -18,22 +18,18 @@ static ef_status need_file(const ef__request *r, ef_error *err)
 static ef_status list_tokens(ef__request *r, ef_error *err)
 {
     ef__json_writer w = ef__request_writer(r);
-    ef__token_list list = {NULL, 0};
+    EF__AUTO(ef__token_list) list = {NULL, 0};
     ef_status st = need_file(r, err);
 
     if (st == EF_OK)
         st = ef__tokens_read(r->server->options.tokens, &list, err);
-    if (st == EF_OK) {
-        ef__json_open(&w, '[');
-        for (size_t i = 0; i < list.count; i++) {
-            ef__json_open(&w, '{');
-            ef__token_members(&w, &list.items[i], ef__server_now(r->server));
-            ef__json_close(&w, '}');
-        }
-        ef__json_close(&w, ']');
-    }
-    ef__token_list_release(&list);
-    return st;
+    if (st != EF_OK)
+        return st;
+    ef__json_open(&w, '[');
+    for (size_t i = 0; i < list.count; i++)
+        ef__token_write(&w, &list.items[i], NULL, ef__server_now(r->server));
+    ef__json_close(&w, ']');
+    return EF_OK;
 }
 
 static ef_status copy_text(const char *key, ef_str text, char *out, size_t size, ef_error *err)
@@ -59,19 +55,9 @@ static ef_status read_token(ef__request *r, const ef__token_request *asked, ef__
     return st;
 }
 
-static void write_token(ef__request *r, const ef__api_token *token, const char *text)
-{
-    ef__json_writer w = ef__request_writer(r);
-
-    ef__json_open(&w, '{');
-    ef__token_members(&w, token, ef__server_now(r->server));
-    if (text)
-        ef__json_member_text(&w, "token", text);
-    ef__json_close(&w, '}');
-}
-
 static ef_status create_token(ef__request *r, void *request, ef_error *err)
 {
+    ef__json_writer w = ef__request_writer(r);
     ef__api_token token = {0};
     char text[EF__TOKEN_TEXT_MAX];
     ef_status st = need_file(r, err);
@@ -89,7 +75,7 @@ static ef_status create_token(ef__request *r, void *request, ef_error *err)
                               err);
     if (st != EF_OK)
         return st;
-    write_token(r, &token, text);
+    ef__token_write(&w, &token, text, ef__server_now(r->server));
     r->status = 201;
     return EF_OK;
 }
@@ -97,6 +83,7 @@ static ef_status create_token(ef__request *r, void *request, ef_error *err)
 static ef_status revoke_token(ef__request *r, void *request, ef_error *err)
 {
     const ef__object_request *asked = request;
+    ef__json_writer w = ef__request_writer(r);
     ef__api_token token = {0};
     ef_status st = need_file(r, err);
 
@@ -108,7 +95,7 @@ static ef_status revoke_token(ef__request *r, void *request, ef_error *err)
     if (st == EF_OK)
         st = ef__request_note(r, "token_revoke", asked->name, asked->reason, err);
     if (st == EF_OK)
-        write_token(r, &token, NULL);
+        ef__token_write(&w, &token, NULL, ef__server_now(r->server));
     return st;
 }
 

@@ -292,7 +292,7 @@ static ef_status change_tokens(const char *path,
                                                    ef_error *err),
                                void *context, ef_error *err)
 {
-    ef__token_list list = {NULL, 0};
+    EF__AUTO(ef__token_list) list = {NULL, 0};
     int fd = -1;
     ef_status st = lock_file(path, &fd, err);
 
@@ -303,7 +303,6 @@ static ef_status change_tokens(const char *path,
         st = change(&list, context, err);
     if (st == EF_OK)
         st = write_file(path, &list, err);
-    ef__token_list_release(&list);
     (void)close(fd); /* releases the lock */
     return st;
 }
@@ -397,8 +396,10 @@ void ef__scopes_write(ef__json_writer *w, unsigned scopes, const char *tenant)
         ef__json_null(w);
 }
 
-void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us)
+void ef__token_write(ef__json_writer *w, const ef__api_token *token, const char *text,
+                     int64_t now_us)
 {
+    ef__json_open(w, '{');
     ef__json_member_text(w, "id", token->id);
     ef__scopes_write(w, token->scopes, token->bound ? token->tenant : NULL);
     ef__json_member_text(w, "note", token->note);
@@ -406,4 +407,7 @@ void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t n
     ef__json_member_time(w, "created_at", token->created_us);
     ef__json_member_time(w, "expires_at", token->expires_us);
     ef__json_member_time(w, "revoked_at", token->revoked_us);
+    if (text)
+        ef__json_member_text(w, "token", text);
+    ef__json_close(w, '}');
 }

@@ -67,5 +67,6 @@ const char *ef__token_state(const ef__api_token *token, int64_t now_us);
 void ef__scopes_format(unsigned scopes, char out[EF__SCOPES_TEXT_MAX]);
 /* Writes the members "scopes", and "tenant": null without a bound tenant. */
 void ef__scopes_write(ef__json_writer *w, unsigned scopes, const char *tenant);
-/* Writes the public members of a token: everything but hash and secret. */
-void ef__token_members(ef__json_writer *w, const ef__api_token *token, int64_t now_us);
+/* Writes a token without its hash, with its text unless that is NULL. */
+void ef__token_write(ef__json_writer *w, const ef__api_token *token, const char *text,
+                     int64_t now_us);
