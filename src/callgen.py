@@ -7,10 +7,10 @@ usage: callgen.py client OUT.c CALLS HEADER…    the calls of <everfold/client.
 
 A row of CALLS is a call, the operation that it sends, and the differences between them:
 
-    CALL OPERATION [MEMBER=ARGUMENT…] [number=KEY] [unless=CONDITION:OPERATION]
+    CALL OPERATION [type=TYPE] [MEMBER=EXPRESSION…] [number=KEY] [unless=CONDITION:OPERATION]
 
-The request is the argument that is a struct, or an ef__object_request: each argument is its member of
-the same name, unless the row says which. The type of `out` says what is read: a list by the shape of
+The request is the argument that is a struct, or an ef__object_request or TYPE: each argument is its member
+of the same name, unless the row has it in an expression. The type of `out` says what is read: a list by the shape of
 the operation, or the number KEY of the response. If CONDITION holds, an argument or a member of one,
 the other operation is sent; such an argument is not a member of the request.
 
@@ -30,10 +30,12 @@ import re
 import sys
 
 PROTOTYPE = re.compile(r"^ef_status (ef_\w+)\(([^;]*)\);", re.MULTILINE)
-READERS = {"ef_run_list": "ef__operation_runs", "ef_row_list": "ef__operation_rows",
+READERS = {"ef_batch": "EF__OPERATION_BATCH", "ef_view_list": "ef__operation_view", "ef_run_list": "ef__operation_runs", "ef_row_list": "ef__operation_rows",
            "ef_client_token_list": "ef__operation_tokens"}
 STORES = {"ef_journal *journal": "journal", "ef_engine *engine": "engine"}
-STORE_ONLY = {"actor": "cli_actor(c)", "budget": "NULL", "out_report": "NULL", "timeout_ms": "0"}
+STORE_ONLY = {"actor": "cli_actor(c)", "budget": "NULL", "most": "EF_PUBLISHED_COUNTED", "out_report": "NULL",
+              "timeout_ms": "0"}
+LOCAL_NAMES = {"outbox_skip": "ef_projection_skip", "outbox_skip_dead": "ef_projection_skip_dead"}
 BY_HAND = ("append",)  # in stores.c: it depends on the mode
 
 
@@ -72,30 +74,35 @@ def parameters(arguments):
 # --- calls through a server -----------------------------------------------------------------------
 
 
-def request_of(arguments, members):
+def words_of(expression):
+    return set(re.findall(r"\w+", expression))
+
+
+def request_of(arguments, members, request):
     """The declaration of the request, and the expression that passes it."""
     if not arguments:
         return "", "NULL"
-    if len(arguments) == 1 and arguments[0].type.endswith("*"):
+    if len(arguments) == 1 and arguments[0].type.endswith("*") and not members:
         return "", arguments[0].name
-    names = {argument: member for member, argument in members.items()}
-    values = (".%s = %s%s" % (names.get(a.name, a.name), "(int64_t)" if a.type == "size_t" else "", a.name)
-              for a in arguments)
-    return "    ef__object_request request = {%s};\n\n" % ", ".join(values), "&request"
+    used = words_of(" ".join(members.values()))
+    values = {**members, **{a.name: a.name for a in arguments if a.name not in used}}
+    wide = {a.name: "(int64_t)" + a.name for a in arguments if a.type == "size_t"}
+    texts = (".%s = %s" % (member, wide.get(value, value)) for member, value in values.items())
+    return "    %s request = {%s};\n\n" % (request, ", ".join(texts)), "&request"
 
 
 def client_call(row, prototypes):
     name, operation, *rest = row.split()
     members = dict(part.split("=") for part in rest)
-    key = members.pop("number", None)
+    key, request_type = members.pop("number", None), members.pop("type", "ef__object_request")
     condition, _, other = members.pop("unless", "").partition(":")
     arguments = prototypes.get("ef_client_" + name) or fail("client.h has no ef_client_" + name)
     inputs = [a for a in arguments[1:-1] if not a.name.startswith("out") and a.name != condition]
     outputs = [a for a in arguments[1:-1] if a.name.startswith("out")]
-    unknown = set(members.values()) - {a.name for a in inputs}
-    if unknown:
-        fail("%s has no argument %s" % (name, ", ".join(unknown)))
-    declaration, request = request_of(inputs, members)
+    for value in members.values():
+        if not words_of(value) & {a.name for a in inputs}:
+            fail("%s has no argument %s" % (name, value))
+    declaration, request = request_of(inputs, members, request_type)
     sent = "&ef__op_" + operation
     passed = ["client", "%s ? &ef__op_%s : %s" % (condition, other, sent) if other else sent, request]
     if key:
@@ -194,7 +201,7 @@ def write_either(out, headers):
         name = client_name[len("ef_client_"):]
         if not client_name.startswith("ef_client_") or name in BY_HAND:
             continue
-        for local_name in ("ef_" + name, "ef_journal_" + name):
+        for local_name in (LOCAL_NAMES.get(name, "ef_" + name), "ef_journal_" + name):
             if local_name in prototypes:
                 functions.append(either_call(name, remote, local_name, prototypes[local_name]))
     with open(out, "w", encoding="utf-8") as file:

@@ -147,7 +147,7 @@ ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused,
 ef_status ef_client_publisher_remove(ef_client *client, ef_str name, bool discard, ef_str reason,
                                      int64_t *out_rows, ef_error *err);
 /* The events that are kept. */
-ef_status ef_client_published_count(ef_client *client, ef_str publisher, int64_t *out,
+ef_status ef_client_published_count(ef_client *client, ef_str lane, int64_t *out_count,
                                     ef_error *err);
 
 /* The tenant is that of the token; query->tenant is ignored. */

@@ -90,7 +90,7 @@ ef_status ef_outbox_replay(ef_engine *engine, const ef_outbox_action *action, in
  * EF_NOT_FOUND  the event has no retry row in that lane
  * EF_CONFLICT   no version is blocked at it: nothing was changed
  */
-ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *act, ef_row_list *out,
+ef_status ef_projection_skip(ef_engine *engine, const ef_outbox_action *action, ef_row_list *out,
                              ef_error *err);
 /* The same for many dead rows of one lane, like ef_outbox_requeue_dead. Rows at which no version is
  * blocked are left unchanged. */

@@ -15,27 +15,6 @@
 
 #include "either.h"
 
-/* The calls of stores that have other names or arguments. */
-static inline ef_status cli_outbox_skip(cli *c, const ef_outbox_action *action, ef_row_list *out,
-                                        ef_error *err)
-{
-    return c->client ? ef_client_outbox_skip(c->client, action, out, err)
-                     : ef_projection_skip(c->engine, action, out, err);
-}
-
-static inline ef_status cli_outbox_skip_dead(cli *c, const ef_outbox_bulk *bulk, int64_t *out_count,
-                                             ef_row_list *out, ef_error *err)
-{
-    return c->client ? ef_client_outbox_skip_dead(c->client, bulk, out_count, out, err)
-                     : ef_projection_skip_dead(c->engine, bulk, out_count, out, err);
-}
-
-static inline ef_status cli_published_count(cli *c, ef_str name, int64_t *out, ef_error *err)
-{
-    return c->client ? ef_client_published_count(c->client, name, out, err)
-                     : ef_published_count(c->journal, name, EF_PUBLISHED_COUNTED, out, err);
-}
-
 /* Deploys a program; `path` is for messages. A server receives `on_error` with the program; for a
  * store the caller sets it afterwards. */
 ef_status cli_projection_deploy(cli *c, const ef_deploy *deploy, const char *on_error,

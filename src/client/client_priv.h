@@ -96,6 +96,14 @@ ef_status ef__items_read(const ef__json *array, const ef__shape *shape, const ef
 /* The runs of a response: a detail of {} becomes "". */
 ef_status ef__operation_runs(ef_client *client, const ef__operation *operation, const void *request,
                              ef_run_list *out, ef_error *err);
+/* The events of a response. *out_next: Everfold-Next, where the next page begins. */
+ef_status ef__operation_batch(ef_client *client, const ef__operation *operation,
+                              const void *request, ef_batch *out, int64_t *out_next, ef_error *err);
+#define EF__OPERATION_BATCH(client, operation, request, out, err)                                  \
+    ef__operation_batch(client, operation, request, out, &(int64_t){0}, err)
+/* One view. */
+ef_status ef__operation_view(ef_client *client, const ef__operation *operation, const void *request,
+                             ef_view_list *out, ef_error *err);
 /* The rows of a response that is one page. */
 ef_status ef__operation_rows(ef_client *client, const ef__operation *operation, const void *request,
                              ef_row_list *out, ef_error *err);

@@ -79,8 +79,8 @@ ef_status ef_client_append(ef_client *client, const ef_new_event *events, size_t
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static ef_status read_batch(ef_client *client, const ef__operation *operation, const void *request,
-                            ef_batch *out, int64_t *out_next, ef_error *err)
+ef_status ef__operation_batch(ef_client *client, const ef__operation *operation,
+                              const void *request, ef_batch *out, int64_t *out_next, ef_error *err)
 {
     ef__reply reply;
     ef_status st = ef__operation_call(client, operation, request, &out->room, &reply, err);
@@ -98,7 +98,7 @@ ef_status ef_client_read_stream(ef_client *client, ef_str tenant, ef_str stream,
     ef__stream_request request = {
         .tenant = tenant, .stream = stream, .from_seq = from_seq, .limit = limit};
     int64_t next = 0;
-    ef_status st = read_batch(client, &ef__op_read_stream, &request, out, &next, err);
+    ef_status st = ef__operation_batch(client, &ef__op_read_stream, &request, out, &next, err);
 
     out->more = next > 0;
     return st;
@@ -113,19 +113,10 @@ ef_status ef_client_read_log(ef_client *client, const ef_log_query *query, ef_ba
 
     if (query->any_tenant)
         request.query.tenant = EF_STR("");
-    st = read_batch(client, &ef__op_read_log, &request, out, &next, err);
+    st = ef__operation_batch(client, &ef__op_read_log, &request, out, &next, err);
     if (st == EF_OK && query->out_reached)
         *query->out_reached = next > query->after ? next : query->after;
     return st;
-}
-
-ef_status ef_client_read_id(ef_client *client, ef_str tenant, ef_str id, ef_batch *out,
-                            ef_error *err)
-{
-    int64_t next = 0;
-
-    return read_batch(client, &ef__op_read_event,
-                      &(ef__object_request){.name = id, .tenant = tenant}, out, &next, err);
 }
 
 /* Waits by a read with a timeout; the event itself is discarded. */
@@ -134,7 +125,7 @@ ef_status ef_client_wait(ef_client *client, int64_t after, int64_t timeout_ms, e
     ef__log_request request = {.query = {.after = after, .limit = 1}, .wait_ms = timeout_ms};
     EF__AUTO(ef_batch) batch = EF_BATCH_INIT;
     int64_t next = 0;
-    ef_status st = read_batch(client, &ef__op_read_log, &request, &batch, &next, err);
+    ef_status st = ef__operation_batch(client, &ef__op_read_log, &request, &batch, &next, err);
 
     if (st == EF_OK && next <= after)
         st = ef_fail(err, EF_TIMEOUT, "nothing was appended after position %" PRId64, after);
@@ -186,12 +177,4 @@ ef_status ef_client_type_set(ef_client *client, const ef_type *type, ef_error *e
                                 .intent = ef_str_from(ef_name_of(EF_NAMES_INTENT, type->intent))};
 
     return ef__operation_act(client, &ef__op_set_type, &request, err);
-}
-
-ef_status ef_client_type_ls(ef_client *client, const ef_str *name, ef_type_list *out, ef_error *err)
-{
-    ef__object_request request = {.name = name ? *name : EF_STR("")};
-
-    return EF__OPERATION_ITEMS(client, name ? &ef__op_show_type : &ef__op_list_types, &request, out,
-                               err);
 }

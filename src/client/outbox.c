@@ -113,15 +113,6 @@ ef_status ef_client_outbox_skip_dead(ef_client *client, const ef_outbox_bulk *bu
 
 /* --- publishers ------------------------------------------------------------------------------- */
 
-ef_status ef_client_publisher_ls(ef_client *client, const ef_str *name, ef_publisher_list *out,
-                                 ef_error *err)
-{
-    ef__object_request request = {.name = name ? *name : EF_STR("")};
-
-    return EF__OPERATION_ITEMS(client, name ? &ef__op_show_publisher : &ef__op_list_publishers,
-                               &request, out, err);
-}
-
 /* In a request, -1 leaves the default, and 0 retains nothing. */
 ef_status ef_client_publisher_set(ef_client *client, const ef_publisher *publisher, ef_error *err)
 {
@@ -134,13 +125,6 @@ ef_status ef_client_publisher_set(ef_client *client, const ef_publisher *publish
     else if (request.retain_ms == EF_RETAIN_NONE)
         request.retain_ms = 0;
     return ef__operation_act(client, &ef__op_set_publisher, &request, err);
-}
-
-ef_status ef_client_publisher_pause(ef_client *client, ef_str name, bool paused, ef_str reason,
-                                    ef_error *err)
-{
-    return ef__operation_act(client, paused ? &ef__op_pause_publisher : &ef__op_resume_publisher,
-                             &(ef__object_request){.name = name, .reason = reason}, err);
 }
 
 /* --- leases and partitions -------------------------------------------------------------------- */

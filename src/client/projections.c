@@ -108,15 +108,6 @@ ef_status ef_client_projection_try_draft(ef_client *client, const ef_draft *draf
     return st;
 }
 
-ef_status ef_client_projection_failures(ef_client *client, const ef_failure_query *query,
-                                        ef_failure_list *out, ef_error *err)
-{
-    ef__object_request request = {
-        .name = query->projection, .flag = query->resolved, .limit = (int64_t)query->limit};
-
-    return EF__OPERATION_ITEMS(client, &ef__op_list_failures, &request, out, err);
-}
-
 ef_status ef_client_projection_rebuild(ef_client *client, const ef_rebuild *rebuild,
                                        ef_run_list *out, ef_error *err)
 {
@@ -198,17 +189,6 @@ ef_status ef_client_projection_seed(ef_client *client, const ef_seed *seed, ef_r
     return st;
 }
 
-ef_status ef_client_run_ls(ef_client *client, const ef_run_query *query, ef_run_list *out,
-                           ef_error *err)
-{
-    ef__object_request request = {.flag = query->open_only, .limit = (int64_t)query->limit};
-
-    if (query->id)
-        request.name = *query->id;
-    return ef__operation_runs(client, query->id ? &ef__op_show_run : &ef__op_list_runs, &request,
-                              out, err);
-}
-
 /* --- replays ---------------------------------------------------------------------------------- */
 
 ef_status ef_client_replay_request(ef_client *client, const ef_replay *replay, ef_run_list *out,
@@ -251,11 +231,11 @@ ef_status ef_client_replay_dry_run(ef_client *client, const ef_replay *replay, b
 
 /* --- views ------------------------------------------------------------------------------------ */
 
-static ef_status read_view(ef_client *client, const ef__view_request *request, ef_view_list *out,
-                           ef_error *err)
+ef_status ef__operation_view(ef_client *client, const ef__operation *operation, const void *request,
+                             ef_view_list *out, ef_error *err)
 {
     ef__reply reply;
-    ef_status st = EF__OPERATION_LIST(client, &ef__op_get_view, request, out, &reply, err);
+    ef_status st = EF__OPERATION_LIST(client, operation, request, out, &reply, err);
 
     out->as_of = ef__reply_int(reply.json, "as_of");
     out->blocked_streams = ef__reply_int(reply.json, "blocked_streams");
@@ -269,16 +249,7 @@ ef_status ef_client_view_get(ef_client *client, ef_str projection, ef_str tenant
 
     if (freshness)
         request.freshness = *freshness;
-    return read_view(client, &request, out, err);
-}
-
-ef_status ef_client_view_at(ef_client *client, ef_str projection, ef_str tenant, ef_str id,
-                            int64_t position, ef_view_list *out, ef_error *err)
-{
-    ef__view_request request = {
-        .projection = projection, .tenant = tenant, .id = id, .position = position};
-
-    return read_view(client, &request, out, err);
+    return ef__operation_view(client, &ef__op_get_view, &request, out, err);
 }
 
 ef_status ef_client_view_find(ef_client *client, const ef_view_query *query, ef_view_list *out,
@@ -294,21 +265,6 @@ ef_status ef_client_view_find(ef_client *client, const ef_view_query *query, ef_
     out->looked = ef__reply_int(reply.json, "looked");
     out->version = (int32_t)ef__reply_int(reply.json, "version");
     out->plan = ef__reply_text(reply.json, "plan");
-    return st;
-}
-
-ef_status ef_client_view_explain(ef_client *client, ef_str projection, ef_str tenant, ef_str id,
-                                 size_t limit, ef_batch *out, ef_error *err)
-{
-    ef__view_request request = {
-        .projection = projection, .tenant = tenant, .id = id, .limit = (int64_t)limit};
-    ef__reply reply;
-    ef_status st =
-        ef__operation_call(client, &ef__op_explain_view, &request, &out->room, &reply, err);
-
-    out->events = reply.items;
-    out->count = reply.count;
-    out->more = reply.more;
     return st;
 }
 

@@ -49,6 +49,24 @@ class Generator(unittest.TestCase):
         made = self.run_generator("client", "projection_rm remove_projection number=removed\n")
         self.assertIn('&ef__op_remove_projection, &request, "removed", out_count, err);', made)
 
+    def test_a_member_may_be_an_expression_and_the_request_another_struct(self):
+        made = self.run_generator("client", "run_ls list_runs type=ef__runs name=open_only?ALL:NONE\n")
+        self.assertIn("ef__runs request = {.name = open_only?ALL:NONE, .limit = (int64_t)limit};", made)
+
+    def test_a_handler_passes_its_request_on(self):
+        made = self.run_generator("serve", "list_runs ef_run_ls open_only=true limit=10\n")
+        self.assertIn("ef_status ef__serve_list_runs(ef__request *r, void *request, ef_error *err)", made)
+        self.assertIn("EF__ANSWER(r, ef_run_list, out, ef_run_ls(ef__request_journal(r), true, 10, &out, err));", made)
+
+    def test_a_handler_may_answer_by_a_function(self):
+        made = self.run_generator("serve", "pause ef_projection_pause answer=show\n")
+        self.assertIn("return show(r, ef_projection_pause(ef__request_engine(r), "
+                      "((const ef__object_request *)request)->name, "
+                      "((const ef__object_request *)request)->actor, err), err);", made)
+
+    def test_a_handler_of_an_unknown_function_is_refused(self):
+        self.assertEqual("callgen: no header has ef_nothing\n", self.run_generator("serve", "runs ef_nothing\n"))
+
     def test_a_call_without_a_prototype_is_refused(self):
         self.assertEqual("callgen: client.h has no ef_client_nothing\n",
                          self.run_generator("client", "nothing list_runs\n"))
