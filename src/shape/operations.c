@@ -12,6 +12,9 @@
 static const ef__input named_inputs[] = {NAMED, END};
 static const ef__input noted_inputs[] = {NAMED, REASON, END};
 static const ef__input of_tenant_inputs[] = {NAMED, TENANT(ef__object_request, tenant), END};
+#define OF_NAME .inputs = named_inputs, .size = sizeof(ef__object_request)
+#define OF_NAME_AND_REASON .inputs = noted_inputs, .size = sizeof(ef__object_request)
+#define OF_NAME_AND_TENANT .inputs = of_tenant_inputs, .size = sizeof(ef__object_request)
 
 /* --- outbox ----------------------------------------------------------------------------------- */
 
@@ -96,11 +99,11 @@ OPERATION(list_runs, GET, "/v1/runs", READS(PART), "listRuns", "runs, newest fir
                   BOOL(ef__object_request, flag, "open", QUERY)),
           ARRAY("Runs", run));
 
-OPERATION(show_run, GET, "/v1/runs/{id}", READS(PART), "showRun", "one run", .inputs = named_inputs,
-          .size = sizeof(ef__object_request), ONE("Run", run));
+OPERATION(show_run, GET, "/v1/runs/{id}", READS(PART), "showRun", "one run", OF_NAME,
+          ONE("Run", run));
 
 OPERATION(cancel_run, POST, "/v1/runs/{id}:cancel", OPERATES(PART), "cancelRun", "end a run",
-          .inputs = noted_inputs, .size = sizeof(ef__object_request), ONE("Run", run));
+          OF_NAME_AND_REASON, ONE("Run", run));
 
 #define REPLAY_INPUTS                                                                              \
     TEXT(ef__replay_request, replay.projection, "projection", MEMBER),                             \
@@ -161,14 +164,11 @@ OPERATION(sync_partitions, POST, "/v1/partitions:sync", OPERATES(UNBOUND), "sync
 OPERATION(list_publishers, GET, "/v1/publishers", READS(UNBOUND), "listPublishers",
           "publishers, and rows in their lanes", ARRAY("Publishers", publisher));
 OPERATION(show_publisher, GET, "/v1/publishers/{name}", READS(UNBOUND), "showPublisher",
-          "one publisher, and the rows in its lane", .inputs = named_inputs,
-          .size = sizeof(ef__object_request), ONE("Publisher", publisher));
+          "one publisher, and the rows in its lane", OF_NAME, ONE("Publisher", publisher));
 OPERATION(pause_publisher, POST, "/v1/publishers/{name}:pause", OPERATES(UNBOUND), "pausePublisher",
-          "stop delivering; events stay queued", .inputs = noted_inputs,
-          .size = sizeof(ef__object_request), ANSWER("Publisher"));
+          "stop delivering; events stay queued", OF_NAME_AND_REASON, ANSWER("Publisher"));
 OPERATION(resume_publisher, POST, "/v1/publishers/{name}:resume", OPERATES(UNBOUND),
-          "resumePublisher", "continue delivering", .inputs = noted_inputs,
-          .size = sizeof(ef__object_request), ANSWER("Publisher"));
+          "resumePublisher", "continue delivering", OF_NAME_AND_REASON, ANSWER("Publisher"));
 
 /* retain_ms 0 retains nothing; without it, the default of the sink holds. */
 OPERATION(
@@ -213,16 +213,15 @@ OPERATION(create_token, POST, "/v1/tokens", ADMINISTERS, EF__ROUTE_BODY, "create
           ANSWER("MadeToken"), .answer_status = 201);
 
 OPERATION(revoke_token, POST, "/v1/tokens/{id}:revoke", ADMINISTERS, EF__ROUTE_BODY, "revokeToken",
-          "revoke a token", .inputs = noted_inputs, .size = sizeof(ef__object_request),
-          ANSWER("Token"));
+          "revoke a token", OF_NAME_AND_REASON, ANSWER("Token"));
 
 /* --- types and the store ---------------------------------------------------------------------- */
 
 OPERATION(list_types, GET, "/v1/types", READS(UNBOUND), "listTypes", "event types",
           ARRAY("Types", type));
 
-OPERATION(show_type, GET, "/v1/types/{type}", READS(UNBOUND), "showType", "one event type",
-          .inputs = named_inputs, .size = sizeof(ef__object_request), ONE("Type", type));
+OPERATION(show_type, GET, "/v1/types/{type}", READS(UNBOUND), "showType", "one event type", OF_NAME,
+          ONE("Type", type));
 
 /* The handler reads the stored type first: members that are not given keep their values. */
 OPERATION(set_type, "PUT", "/v1/types/{type}", OPERATES(UNBOUND), "setType",
@@ -243,12 +242,10 @@ OPERATION(list_projections, GET, "/v1/projections", READS(PART), "listProjection
           "all projections", ANSWER("Projections"));
 
 OPERATION(show_projection, GET, PROJECTION, READS(PART), "showProjection",
-          "one projection, its program and generations", .inputs = named_inputs,
-          .size = sizeof(ef__object_request), ANSWER("Projection"));
+          "one projection, its program and generations", OF_NAME, ANSWER("Projection"));
 
 OPERATION(show_scope, GET, PROJECTION "/scope", READS(QUERY), "showScope",
-          "progress for one tenant", .inputs = of_tenant_inputs, .size = sizeof(ef__object_request),
-          ONE("Scope", scope));
+          "progress for one tenant", OF_NAME_AND_TENANT, ONE("Scope", scope));
 
 OPERATION(list_failures, GET, PROJECTION "/failures", READS(PART), "listFailures",
           "events on which its program failed",
@@ -277,8 +274,8 @@ OPERATION(try_draft, POST, PROJECTION ":try-draft", EF__SCOPE_OPERATE, EF__TENAN
           .body = "Program", MEMBER("Drafted", "rows", draft_row));
 
 #define NOTE(name, verb, id, summary, ...)                                                         \
-    OPERATION(name, POST, PROJECTION ":" verb, OPERATES(UNBOUND), id, summary,                     \
-              .inputs = noted_inputs, .size = sizeof(ef__object_request), __VA_ARGS__)
+    OPERATION(name, POST, PROJECTION ":" verb, OPERATES(UNBOUND), id, summary, OF_NAME_AND_REASON, \
+              __VA_ARGS__)
 NOTE(pause_projection, "pause", "pauseProjection", "stop applying events", ANSWER("Projection"));
 NOTE(resume_projection, "resume", "resumeProjection", "continue applying events",
      ANSWER("Projection"));
@@ -408,4 +405,4 @@ OPERATION(read_log, GET, "/v1/events", READS(QUERY), "readLog", "events by posit
           ARRAY("Events", event));
 
 OPERATION(read_event, GET, "/v1/events/{id}", READS(QUERY), "readEvent", "one event by its id",
-          .inputs = of_tenant_inputs, .size = sizeof(ef__object_request), ONE("Event", event));
+          OF_NAME_AND_TENANT, ONE("Event", event));
