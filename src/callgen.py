@@ -151,7 +151,7 @@ def served(row, prototypes):
         fail("%s has no argument %s" % (function, ", ".join(unknown)))
     call = "%s(%s)" % (function, ", ".join(served_value(a, given) for a in arguments))
     out = next((a.type.rstrip(" *") for a in arguments if a.name == "out"), "")
-    lines = ["    (void)request;"]
+    lines = []
     if answer:
         lines.append("    return %s(r, %s, err);" % (answer, call))
     elif key:
@@ -167,8 +167,9 @@ def served(row, prototypes):
     else:
         lines += ["    %s out = {0};" % out, "    ef_status st = %s;" % call, "    if (st == EF_OK)",
                   "        ef__request_write(r, &out, 1);", "    return st;"]
-    return "static inline ef_status ef__serve_%s(ef__request *r, void *request, ef_error *err)\n{\n%s\n}\n" % (
-        operation, "\n".join(lines))
+    reads = "void *request, " if "request" in words_of(call) else ""
+    return "static inline ef_status ef__serve_%s(ef__request *r, %sef_error *err)\n{\n%s\n}\n" % (
+        operation, reads, "\n".join(lines))
 
 
 def write_serve(out, serves, headers):

@@ -45,7 +45,7 @@ typedef struct cli_option {
     const char *help;
     enum { CLI_VALUE_TEXT, CLI_VALUE_INT, CLI_VALUE_DURATION } type;
     int64_t min, max, otherwise; /* INT and DURATION (ms); `otherwise`: if it is not given */
-    bool one_of;                 /* the value is one of `words` */
+    bool one_of;                 /* the value is one of `words`; its number is the index, or -1 */
     const char *needed;          /* required: the end of the message if it is missing; may be "" */
 } cli_option;
 
@@ -69,7 +69,7 @@ typedef struct cli_argument {
 #define CLI_TEXT(name_, value_, ...) CLI_FLAG(name_, __VA_ARGS__, .value = (value_))
 #define CLI_WORDS(name_, value_, words_, help_) CLI_TEXT(name_, value_, help_, .words = (words_))
 #define CLI_ONE_OF(name_, value_, words_, help_)                                                   \
-    CLI_TEXT(name_, value_, help_, .words = (words_), .one_of = true)
+    CLI_TEXT(name_, value_, help_, .words = (words_), .one_of = true, .otherwise = -1)
 #define CLI_SETTING(name_, value_, setting_, ...)                                                  \
     CLI_TEXT(name_, value_, __VA_ARGS__, .setting = (setting_))
 #define CLI_INT(name_, value_, min_, max_, otherwise_, ...)                                        \
@@ -259,7 +259,7 @@ ef_status cli_options_parse(cli *c, int argc, char **argv, ef_error *err);
 const char *cli_value(const cli *c, const char *name);
 const char *cli_common_value(const cli *c, const char *name);
 bool cli_has(const cli *c, const char *name);
-/* Value of an option of the command of type INT or DURATION. */
+/* Value of an option of the command of type INT or DURATION, or the index of its word. */
 int64_t cli_int(const cli *c, const char *name);
 /* Checks and stores these values. */
 ef_status cli_options_check(cli *c, ef_error *err);

@@ -127,7 +127,8 @@ typedef struct report {
 /* Reads the filters. --stream names a stream of --tenant. */
 static ef_status read_report(const cli *c, report *r, ef_error *err)
 {
-    const char *label = cli_value(c, "partition"), *status = cli_value(c, "status");
+    const char *label = cli_value(c, "partition");
+    int status = ef_name_find(EF_NAMES_ROW_STATUS, ef_str_from(cli_value(c, "status")));
 
     *r = (report){.query = {.lane = ef_str_from(cli_value(c, "lane")),
                             .tenant = cli_tenant(c),
@@ -138,11 +139,9 @@ static ef_status read_report(const cli *c, report *r, ef_error *err)
                             .before_us = enqueued_before(c),
                             .partition = label ? &r->partition : NULL,
                             .after = ef_str_from(cli_value(c, "after"))}};
-    r->query.blocked_only = status && strcmp(status, "blocked") == 0;
-    if (status && !r->query.blocked_only) {
-        r->status = (ef_row_status)ef_name_find(EF_NAMES_ROW_STATUS, ef_str_from(status));
-        r->query.status = &r->status;
-    }
+    r->query.blocked_only = cli_has(c, "status") && status < 0; /* blocked rows are pending */
+    r->status = status < 0 ? EF_ROW_PENDING : (ef_row_status)status;
+    r->query.status = status < 0 ? NULL : &r->status;
     return label ? ef_partition_parse(ef_str_from(label), &r->partition, err) : EF_OK;
 }
 

@@ -26,12 +26,10 @@ const cli_command cli_cmd_type_ls = {
 /* Changes only the fields whose options were given. */
 static void change_type(const cli *c, ef_type *type)
 {
-    const char *intent = cli_value(c, "intent"), *publish = cli_value(c, "publish");
-
-    if (intent)
-        type->intent = (ef_intent)ef_name_find(EF_NAMES_INTENT, ef_str_from(intent));
-    if (publish)
-        type->publish = strcmp(publish, "yes") == 0;
+    if (cli_has(c, "intent"))
+        type->intent = (ef_intent)cli_int(c, "intent"); /* the words are in the order of the enum */
+    if (cli_has(c, "publish"))
+        type->publish = cli_int(c, "publish") == 0;
     if (cli_has(c, "alias-of"))
         type->alias_of = ef_str_from(cli_value(c, "alias-of"));
 }

@@ -366,14 +366,15 @@ static ef_status read_number(const cli_option *option, const char *text, int64_t
                : ef__setting_check(&duration, what, ef_str_from(text), out, err);
 }
 
-/* "--by is 'x': must be a, b or c" unless the value is one of the words. */
-static ef_status check_word(const cli_option *option, const char *text, ef_error *err)
+/* Reads one of the words, in any case, as its index. */
+static ef_status read_word(const cli_option *option, const char *text, int64_t *out, ef_error *err)
 {
     EF__AUTO(ef__buf) list = EF__BUF_INIT(1024);
+    ef_str asked = ef__str_trim(ef_str_from(text)), rest = ef_str_from(option->words);
 
-    for (ef_str rest = ef_str_from(option->words); rest.len > 0;) {
+    for (*out = 0; rest.len > 0; ++*out) {
         ef_str word = ef__str_split(&rest, ',');
-        if (ef_str_equal(word, ef_str_from(text)))
+        if (word.len == asked.len && strncasecmp(word.ptr, asked.ptr, word.len) == 0)
             return EF_OK;
         ef__buf_printf(&list, "%s%.*s",
                        list.len == 0  ? ""
@@ -395,7 +396,7 @@ ef_status cli_options_check(cli *c, ef_error *err)
             st =
                 cli_refuse(c, err, "%s needs --%s%s", c->command->name, own[i].name, own[i].needed);
         else if (c->values[i] && own[i].one_of)
-            st = check_word(&own[i], c->values[i], err);
+            st = read_word(&own[i], c->values[i], &c->numbers[i], err);
         else if (c->values[i] && own[i].type != CLI_VALUE_TEXT)
             st = read_number(&own[i], c->values[i], &c->numbers[i], err);
     }

@@ -196,8 +196,10 @@ const ef_outbox_bulk *ef__bulk_of(void *request);
     {                                                                                              \
         &ef__op_##name, NULL, handler                                                              \
     }
-/* The handler is made from a row of serves.txt. */
+/* The handler is made from a row of serves.txt; it is a `run` if it needs nothing of the request.
+ */
 #define EF__SERVED(name) EF__SERVE(name, ef__serve_##name)
+#define EF__LISTED(name) EF__RUN(name, ef__serve_##name)
 /* An operation that only the server knows. */
 #define EF__RUN_OPERATION(handler, ...)                                                            \
     {                                                                                              \

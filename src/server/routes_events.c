@@ -187,7 +187,7 @@ static ef_status set_type(ef__request *r, ef_error *err)
         st = read_type(r, &asked, err);
     if (st == EF_OK)
         st = ef_type_set(ef__request_journal(r), &asked.type, err);
-    return st == EF_OK ? ef__serve_show_type(r, NULL, err) : st;
+    return st == EF_OK ? ef__serve_show_type(r, err) : st;
 }
 
 const ef__http_route ef__routes_events[] = {
@@ -196,8 +196,8 @@ const ef__http_route ef__routes_events[] = {
     EF__SERVE(read_stream, read_stream),
     EF__SERVE(read_log, read_log),
     EF__SERVE(read_event, read_event),
-    EF__SERVED(list_types),
-    EF__SERVED(show_type),
+    EF__LISTED(list_types),
+    EF__LISTED(show_type),
     EF__RUN(set_type, set_type),
     EF__SERVE_OPERATION(
         list_streams, GET, "/v1/streams", READS(QUERY), "listStreams",

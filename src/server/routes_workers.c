@@ -49,6 +49,6 @@ static ef_status list_workers(ef__request *r, ef_error *err)
 }
 
 const ef__http_route ef__routes_workers[] = {
-    EF__SERVED(sync_partitions),         EF__SERVED(list_lanes),      EF__SERVED(list_leases),
-    EF__RUN(list_workers, list_workers), EF__SERVED(list_partitions), {0},
+    EF__SERVED(sync_partitions),         EF__LISTED(list_lanes),      EF__LISTED(list_leases),
+    EF__RUN(list_workers, list_workers), EF__LISTED(list_partitions), {0},
 };

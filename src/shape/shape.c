@@ -156,32 +156,23 @@ void ef__shape_write_array(ef__json_writer *w, const ef__shape *shape, const ef_
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static ef_status wrong_kind(const ef__field *field, const char *wanted, ef_error *err)
-{
-    return ef_fail(err, EF_BAD_JSON, "%s is not %s", field->key, wanted);
-}
+/* What a value must be, for messages. */
+static const char *const wanted[] = {
+    [EF__FIELD_STR] = "a string",
+    [EF__FIELD_NAME] = "a string",
+    [EF__FIELD_DATA] = "an object",
+    [EF__FIELD_INT32] = "an integer",
+    [EF__FIELD_INT64] = "an integer",
+    [EF__FIELD_COUNT] = "an integer",
+    [EF__FIELD_NUMBER] = "an integer",
+    [EF__FIELD_BOOL] = "true or false",
+    [EF__FIELD_TIME] = "a time",
+    [EF__FIELD_SECONDS] = "a number of seconds",
+    [EF__FIELD_CHARS] = "a string that fits",
+    [EF__FIELD_LABEL] = "the label of a partition",
+};
 
-static ef_status read_text(const ef__json *json, const ef__field *field, void *value, ef_error *err)
-{
-    if (field->kind == EF__FIELD_DATA && json->kind != EF__JSON_OBJECT)
-        return wrong_kind(field, "an object", err);
-    if (field->kind != EF__FIELD_JSON && field->kind != EF__FIELD_DATA &&
-        json->kind != EF__JSON_STRING)
-        return wrong_kind(field, "a string", err);
-    *(ef_str *)value = json->text;
-    return EF_OK;
-}
-
-static ef_status read_chars(const ef__json *json, const ef__field *field, void *value,
-                            ef_error *err)
-{
-    if (json->kind != EF__JSON_STRING || json->text.len >= field->size)
-        return wrong_kind(field, "a string that fits", err);
-    (void)snprintf(value, field->size, "%.*s", EF_STR_ARG(json->text));
-    return EF_OK;
-}
-
-static ef_status read_word(const ef__json *json, const ef__field *field, void *value, ef_error *err)
+static bool read_word(const ef__json *json, const ef__field *field, void *value)
 {
     for (size_t i = 0; json->kind == EF__JSON_STRING && i < field->size; i++)
         if (ef_str_equal(json->text, ef_str_from(ef__field_word(field, i)))) {
@@ -189,26 +180,76 @@ static ef_status read_word(const ef__json *json, const ef__field *field, void *v
                 *(bool *)value = i;
             else
                 *(unsigned *)value = (unsigned)i;
-            return EF_OK;
+            return true;
         }
-    return ef_fail(err, EF_BAD_JSON, "%s has the unknown value '%.*s'", field->key,
-                   EF_STR_ARG(json->text));
+    return false;
 }
 
-static ef_status read_number(const ef__json *json, const ef__field *field, void *value,
-                             ef_error *err)
+static bool read_number(const ef__json *json, const ef__field *field, void *value)
 {
-    bool narrow = is_narrow(field);
     int64_t number = 0;
 
-    if (json->kind != EF__JSON_NUMBER || ef__json_int64(json, &number) != 0 ||
-        (narrow && (number < INT32_MIN || number > INT32_MAX)))
-        return wrong_kind(field, "an integer", err);
-    if (narrow)
-        *(int32_t *)value = (int32_t)number;
-    else
+    if (json->kind != EF__JSON_NUMBER || ef__json_int64(json, &number) != 0)
+        return false;
+    if (!is_narrow(field))
         *(int64_t *)value = number;
-    return EF_OK;
+    else
+        *(int32_t *)value = (int32_t)number;
+    return !is_narrow(field) || (number >= INT32_MIN && number <= INT32_MAX);
+}
+
+static bool read_seconds(const ef__json *json, int64_t *value)
+{
+    char text[40];
+    double seconds;
+
+    if (json->kind != EF__JSON_NUMBER || json->text.len >= sizeof(text))
+        return false;
+    (void)snprintf(text, sizeof(text), "%.*s", EF_STR_ARG(json->text));
+    seconds = strtod(text, NULL);
+    if (!(seconds >= 0 && seconds < SECONDS_MAX))
+        return false;
+    *value = (int64_t)(seconds * 1000 + 0.5) * 1000;
+    return true;
+}
+
+/* False: the value is not what is wanted. */
+static bool read_value(const ef__json *json, const ef__field *field, void *value)
+{
+    bool is_string = json->kind == EF__JSON_STRING;
+
+    switch (field->kind) {
+    case EF__FIELD_STR:
+    case EF__FIELD_NAME:
+    case EF__FIELD_JSON:
+    case EF__FIELD_DATA:
+        *(ef_str *)value = json->text;
+        return field->kind == EF__FIELD_JSON ||
+               (field->kind == EF__FIELD_DATA ? json->kind == EF__JSON_OBJECT : is_string);
+    case EF__FIELD_INT32:
+    case EF__FIELD_INT64:
+    case EF__FIELD_COUNT:
+    case EF__FIELD_NUMBER:
+        return read_number(json, field, value);
+    case EF__FIELD_BOOL:
+        *(bool *)value = json->kind == EF__JSON_TRUE;
+        return json->kind == EF__JSON_TRUE || json->kind == EF__JSON_FALSE;
+    case EF__FIELD_TIME:
+        return is_string && ef_time_parse(json->text.ptr, json->text.len, value) == 0;
+    case EF__FIELD_SECONDS:
+        return read_seconds(json, value);
+    case EF__FIELD_CHARS:
+        (void)snprintf(value, field->size, "%.*s", EF_STR_ARG(json->text));
+        return is_string && json->text.len < field->size;
+    case EF__FIELD_WORD:
+    case EF__FIELD_CHOICE:
+        return read_word(json, field, value);
+    case EF__FIELD_LABEL:
+        return is_string && ef_partition_parse(json->text, value, NULL) == EF_OK;
+    case EF__FIELD_TTL:
+        break;
+    }
+    return true;
 }
 
 /* A missing or null value is 0; an unknown number is -1. */
@@ -220,95 +261,23 @@ static void read_null(const ef__field *field, void *value)
         *(int32_t *)value = -1;
 }
 
-static ef_status read_seconds(const ef__json *json, const ef__field *field, void *value,
-                              ef_error *err)
-{
-    char text[40];
-    double seconds;
-
-    if (json->kind != EF__JSON_NUMBER || json->text.len >= sizeof(text))
-        return wrong_kind(field, "a number of seconds", err);
-    (void)snprintf(text, sizeof(text), "%.*s", EF_STR_ARG(json->text));
-    seconds = strtod(text, NULL);
-    if (!(seconds >= 0 && seconds < SECONDS_MAX))
-        return wrong_kind(field, "a number of seconds", err);
-    *(int64_t *)value = (int64_t)(seconds * 1000 + 0.5) * 1000;
-    return EF_OK;
-}
-
-static ef_status read_label(const ef__json *json, const ef__field *field, void *value,
-                            ef_error *err)
-{
-    if (json->kind != EF__JSON_STRING || ef_partition_parse(json->text, value, NULL) != EF_OK)
-        return wrong_kind(field, "the label of a partition", err);
-    return EF_OK;
-}
-
-static ef_status read_bool(const ef__json *json, const ef__field *field, void *value, ef_error *err)
-{
-    if (json->kind != EF__JSON_TRUE && json->kind != EF__JSON_FALSE)
-        return wrong_kind(field, "true or false", err);
-    *(bool *)value = json->kind == EF__JSON_TRUE;
-    return EF_OK;
-}
-
-static ef_status read_time(const ef__json *json, const ef__field *field, void *value, ef_error *err)
-{
-    if (json->kind != EF__JSON_STRING || ef_time_parse(json->text.ptr, json->text.len, value) != 0)
-        return wrong_kind(field, "a time", err);
-    return EF_OK;
-}
-
-static ef_status read_field(const ef__json *json, const ef__field *field, void *value,
-                            ef_error *err)
-{
-    switch (field->kind) {
-    case EF__FIELD_STR:
-    case EF__FIELD_NAME:
-    case EF__FIELD_JSON:
-    case EF__FIELD_DATA:
-        return read_text(json, field, value, err);
-    case EF__FIELD_INT32:
-    case EF__FIELD_INT64:
-    case EF__FIELD_COUNT:
-    case EF__FIELD_NUMBER:
-        return read_number(json, field, value, err);
-    case EF__FIELD_BOOL:
-        return read_bool(json, field, value, err);
-    case EF__FIELD_TIME:
-        return read_time(json, field, value, err);
-    case EF__FIELD_SECONDS:
-        return read_seconds(json, field, value, err);
-    case EF__FIELD_CHARS:
-        return read_chars(json, field, value, err);
-    case EF__FIELD_WORD:
-    case EF__FIELD_CHOICE:
-        return read_word(json, field, value, err);
-    case EF__FIELD_LABEL:
-        return read_label(json, field, value, err);
-    case EF__FIELD_TTL:
-        break;
-    }
-    return EF_OK;
-}
-
 ef_status ef__shape_read_more(const ef__json *object, const ef__shape *shape, void *thing,
                               ef_error *err)
 {
-    ef_status st = EF_OK;
-
     if (!object || object->kind != EF__JSON_OBJECT)
         return ef_fail(err, EF_BAD_JSON, "an object was expected");
-    for (const ef__field *field = shape->fields, *end = field + shape->count;
-         st == EF_OK && field < end; field++) {
+    for (const ef__field *field = shape->fields; field < shape->fields + shape->count; field++) {
         const ef__json *json = ef__json_get(object, field->key);
         void *value = (char *)thing + field->offset;
-        if (json && json->kind != EF__JSON_NULL)
-            st = read_field(json, field, value, err);
-        else
+        if (!json || json->kind == EF__JSON_NULL)
             read_null(field, value);
+        else if (!read_value(json, field, value))
+            return field->kind == EF__FIELD_WORD || field->kind == EF__FIELD_CHOICE
+                       ? ef_fail(err, EF_BAD_JSON, "%s has the unknown value '%.*s'", field->key,
+                                 EF_STR_ARG(json->text))
+                       : ef_fail(err, EF_BAD_JSON, "%s is not %s", field->key, wanted[field->kind]);
     }
-    return st;
+    return EF_OK;
 }
 
 ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *thing, ef_error *err)

@@ -55,11 +55,12 @@ class Generator(unittest.TestCase):
 
     def test_a_handler_passes_its_request_on(self):
         made = self.run_generator("serve", "list_runs ef_run_ls open_only=true limit=10\n")
-        self.assertIn("ef_status ef__serve_list_runs(ef__request *r, void *request, ef_error *err)", made)
+        self.assertIn("ef_status ef__serve_list_runs(ef__request *r, ef_error *err)", made)
         self.assertIn("EF__ANSWER(r, ef_run_list, out, ef_run_ls(ef__request_journal(r), true, 10, &out, err));", made)
 
     def test_a_handler_may_answer_by_a_function(self):
         made = self.run_generator("serve", "pause ef_projection_pause answer=show\n")
+        self.assertIn("ef_status ef__serve_pause(ef__request *r, void *request, ef_error *err)", made)
         self.assertIn("return show(r, ef_projection_pause(ef__request_engine(r), "
                       "((const ef__object_request *)request)->name, "
                       "((const ef__object_request *)request)->actor, err), err);", made)
