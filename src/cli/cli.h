@@ -334,6 +334,7 @@ void cli_lines_say(ef_str text);
 /* --- modes (mode.c) --------------------------------------------------------------------------- */
 
 const char *cli_mode_name(cli_mode mode);
+ef_mode cli_mode_engine(cli_mode mode); /* how the engine of this process applies events */
 /* Effective value of outbox.enabled, worker.enabled or shadow_worker.enabled in that mode. */
 bool cli_mode_flag_on(cli_mode mode, const char *key);
 /* EF_BAD_INPUT: a contradiction; the message names it. */

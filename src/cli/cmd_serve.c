@@ -431,7 +431,7 @@ static void serve_on(serving *s)
     const char *path = ef__server_socket(s->server);
 
     s->watchdog_us = notify_watchdog_ms() * 1000;
-    if (!ef__server_has_tokens(s->server))
+    if (!ef__tokens_any(s->server))
         cli_say(s->c,
                 "no token exists: only loopback connections are accepted; tokens and publishers "
                 "are %s%s",

@@ -25,6 +25,12 @@ typedef struct reader {
     cli_test_case **case_end;
     cli_test_line **line_end;
     ef_error *err;
+    bool is_out_of_memory;
+    union {
+        cli_test_program program;
+        cli_test_case one;
+        cli_test_line line;
+    } scratch; /* the item that there was no memory for */
 } reader;
 
 static ef_status syntax_error(reader *r, int32_t line, const char *text)
@@ -32,14 +38,13 @@ static ef_status syntax_error(reader *r, int32_t line, const char *text)
     return ef_fail(r->err, EF_BAD_INPUT, "%s:%d: %s", r->path, (int)line, text);
 }
 
+/* Never NULL: without memory it is the scratch item, and reading ends with this line. */
 static void *allocate_item(reader *r, size_t size)
 {
-    return ef__arena_zalloc(r->arena, 1, size);
-}
+    void *item = ef__arena_zalloc(r->arena, 1, size);
 
-static ef_status out_of_memory(reader *r)
-{
-    return ef_fail(r->err, EF_NO_MEMORY, "%s: out of memory", r->path);
+    r->is_out_of_memory = r->is_out_of_memory || !item;
+    return item ? item : memset(&r->scratch, 0, sizeof r->scratch);
 }
 
 static bool next_line(reader *r, ef_str *out)
@@ -84,13 +89,10 @@ static ef_str read_object(reader *r, ef_str first)
     return ef__str_trim(object);
 }
 
-/* NULL: out of memory. */
 static cli_test_line *add_line(reader *r, int kind, int32_t line)
 {
     cli_test_line *added = allocate_item(r, sizeof(*added));
 
-    if (!added)
-        return NULL;
     added->kind = kind;
     added->line = line;
     r->one->expects = r->one->expects || kind != CLI_TEST_EVENT;
@@ -103,9 +105,6 @@ static ef_status add_event(reader *r, ef_str json, int32_t line)
 {
     ef_error inner = EF_ERROR_INIT;
     cli_test_line *given = add_line(r, CLI_TEST_EVENT, line);
-
-    if (!given)
-        return out_of_memory(r);
     ef_status st = ef__event_decode(json, &(ef_new_event){.tenant = EF_STR("")}, r->arena,
                                     &given->event, &inner);
     if (st == EF_OK)
@@ -151,10 +150,8 @@ static ef_status add_view(reader *r, ef_str json, int32_t line)
     ef_error inner = EF_ERROR_INIT;
     ef__json *object = NULL;
     cli_test_line *view = add_line(r, CLI_TEST_VIEW, line);
-
-    if (!view)
-        return out_of_memory(r);
     ef_status st = ef__json_parse(json, CLI_OUT_MAX, r->arena, &object, &inner);
+
     return st == EF_OK ? read_view(r, object, view) : syntax_error(r, line, inner.text);
 }
 
@@ -185,11 +182,8 @@ static ef_status add_program(reader *r, ef_str name)
     if (slash && name.ptr[0] != '/')
         ef__buf_add(&path, r->path, (size_t)(slash - r->path) + 1);
     ef__buf_add_str(&path, name);
-    if (program)
-        program->path = ef__arena_copy(r->arena, ef__buf_str(&path));
-    bool fine = program && program->path.ptr && !path.failed;
-    if (!fine)
-        return out_of_memory(r);
+    program->path = ef__arena_copy(r->arena, ef__buf_str(&path));
+    r->is_out_of_memory = r->is_out_of_memory || !program->path.ptr || path.failed;
     program->line = r->line;
     *r->program_end = program;
     r->program_end = &program->next;
@@ -211,8 +205,6 @@ static ef_status begin_case(reader *r, ef_str name)
 
     if (st != EF_OK)
         return st;
-    if (!one)
-        return out_of_memory(r);
     if (name.len == 0)
         return syntax_error(r, r->line, "case needs a name");
     if (!r->file->programs)
@@ -231,8 +223,6 @@ static ef_status add_fail(reader *r, ef_str text)
 {
     cli_test_line *fail = add_line(r, CLI_TEST_FAIL, r->line);
 
-    if (!fail)
-        return out_of_memory(r);
     if (text.len == 0)
         return syntax_error(r, r->line, "fail needs a part of the expected message");
     fail->text = text;
@@ -283,6 +273,8 @@ ef_status cli_test_parse(const char *path, ef_str text, ef__arena *arena, cli_te
         if (words.len == 0 || words.ptr[0] == '#')
             continue;
         st = words.ptr[0] == '{' ? read_json_line(&r, line) : read_keyword_line(&r, words);
+        if (r.is_out_of_memory)
+            return ef_fail(err, EF_NO_MEMORY, "%s: out of memory", path);
     }
     if (st == EF_OK)
         st = end_case(&r);

@@ -22,12 +22,19 @@ static const char *const keys[FLAGS] = {"outbox.enabled", "worker.enabled",
 static const struct {
     const char *name;
     bool on[FLAGS];
+    ef_mode engine;
 } modes[] = {
-    [CLI_MODE_OUTBOX_APPLY_ONLY] = {"outbox_apply_only", {true, true, false}},
-    [CLI_MODE_INLINE_APPLY_ONLY] = {"inline_apply_only", {false, false, false}},
-    [CLI_MODE_SHADOW_ONLY] = {"shadow_only", {true, false, true}},
-    [CLI_MODE_INLINE_THEN_OUTBOX] = {"inline_then_outbox", {true, true, false}},
-    [CLI_MODE_ENQUEUE_ONLY] = {"enqueue_only", {true, false, false}},
+    [CLI_MODE_OUTBOX_APPLY_ONLY] = {"outbox_apply_only",
+                                    {true, true, false},
+                                    EF_MODE_OUTBOX_APPLY_ONLY},
+    [CLI_MODE_INLINE_APPLY_ONLY] = {"inline_apply_only",
+                                    {false, false, false},
+                                    EF_MODE_INLINE_APPLY_ONLY},
+    [CLI_MODE_SHADOW_ONLY] = {"shadow_only", {true, false, true}, EF_MODE_SHADOW_ONLY},
+    [CLI_MODE_INLINE_THEN_OUTBOX] = {"inline_then_outbox",
+                                     {true, true, false},
+                                     EF_MODE_INLINE_THEN_OUTBOX},
+    [CLI_MODE_ENQUEUE_ONLY] = {"enqueue_only", {true, false, false}, EF_MODE_OUTBOX_APPLY_ONLY},
 };
 
 static bool is_set(const ef__settings *settings, const char *key)
@@ -98,6 +105,11 @@ const char *cli_mode_name(cli_mode mode)
 {
     assert((size_t)mode < sizeof(modes) / sizeof(modes[0]));
     return modes[mode].name;
+}
+
+ef_mode cli_mode_engine(cli_mode mode)
+{
+    return modes[mode].engine;
 }
 
 bool cli_mode_flag_on(cli_mode mode, const char *key)

@@ -81,20 +81,6 @@ static ef_status connect_server(cli *c, ef_error *err)
     return EF_OK;
 }
 
-static ef_mode engine_mode(cli_mode mode)
-{
-    switch (mode) {
-    case CLI_MODE_INLINE_APPLY_ONLY:
-        return EF_MODE_INLINE_APPLY_ONLY;
-    case CLI_MODE_INLINE_THEN_OUTBOX:
-        return EF_MODE_INLINE_THEN_OUTBOX;
-    case CLI_MODE_SHADOW_ONLY:
-        return EF_MODE_SHADOW_ONLY;
-    default:
-        return EF_MODE_OUTBOX_APPLY_ONLY;
-    }
-}
-
 ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
 {
     bool in_memory = cli_url_in_memory(c->views_url);
@@ -103,7 +89,7 @@ ef_status cli_engine_open(cli *c, bool create, bool read_only, ef_error *err)
         .views_url = c->views_url,
         .create = in_memory || create,
         .read_only = !in_memory && read_only,
-        .mode = engine_mode(c->mode),
+        .mode = cli_mode_engine(c->mode),
         .busy_ms = ef__settings_int(c->settings, "store.busy"),
         .retire_after_ms = ef__settings_int(c->settings, "work.retire_after"),
         .live_lag_ms = ef__settings_int(c->settings, "work.live_lag"),
@@ -132,7 +118,7 @@ static void set_views_hint(cli *c, ef_status status)
 ef_status cli_need(cli *c, cli_stores stores, ef_error *err)
 {
     bool read_only = stores == CLI_JOURNAL_READ || stores == CLI_ENGINE_READ;
-    bool folds = stores == CLI_APPEND ? engine_mode(c->mode) != EF_MODE_OUTBOX_APPLY_ONLY
+    bool folds = stores == CLI_APPEND ? cli_mode_engine(c->mode) != EF_MODE_OUTBOX_APPLY_ONLY
                                       : stores >= CLI_ENGINE_READ;
     ef_status st = stores == CLI_NO_STORES ? EF_OK : connect_server(c, err);
 

@@ -27,8 +27,6 @@
 #include "../base/number.h"
 #include "../base/same.h"
 
-#include <stdlib.h>
-
 #define EVENTS_AT_FIRST 4
 #define QUEUE_MAX 4096 /* queued requests; further ones get EF_BUSY */
 #define BATCH_MAX 256  /* requests per call of the journal */

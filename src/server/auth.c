@@ -13,8 +13,6 @@
 #include "server_priv.h"
 #include "token.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #define RELOAD_US 1000000
@@ -32,6 +30,21 @@ struct ef__tokens {
     bool unreadable;        /* reading the file failed; it is retried each second */
     int64_t checked_us;
 };
+
+static struct ef__tokens *tokens_lock(struct ef__tokens *tokens)
+{
+    pthread_rwlock_rdlock(&tokens->lock);
+    return tokens;
+}
+
+static void tokens_unlock(struct ef__tokens **tokens)
+{
+    pthread_rwlock_unlock(&(*tokens)->lock);
+}
+
+/* Locks the list for reading until the end of the block. */
+#define READ_LOCK(tokens)                                                                          \
+    struct ef__tokens *locked __attribute__((cleanup(tokens_unlock), unused)) = tokens_lock(tokens)
 
 static file_identity identity_of(const char *path)
 {
@@ -67,12 +80,8 @@ static bool take_list(struct ef__tokens *tokens, ef_status st, ef__token_list li
 
 static bool has_tokens(struct ef__tokens *tokens)
 {
-    bool any;
-
-    pthread_rwlock_rdlock(&tokens->lock);
-    any = tokens->list.count > 0;
-    pthread_rwlock_unlock(&tokens->lock);
-    return any;
+    READ_LOCK(tokens);
+    return tokens->list.count > 0;
 }
 
 ef_status ef__tokens_reload(ef__server *server, ef_error *err)
@@ -130,12 +139,8 @@ void ef__tokens_close(ef__server *server)
 
 bool ef__tokens_any(const ef__server *server)
 {
-    bool any;
-
-    pthread_rwlock_rdlock(&server->tokens->lock);
-    any = !is_unlocked(server->tokens);
-    pthread_rwlock_unlock(&server->tokens->lock);
-    return any;
+    READ_LOCK(server->tokens);
+    return !is_unlocked(server->tokens);
 }
 
 /* Reads the file if it has changed, or (`retry`) if reading it failed before. */
@@ -170,6 +175,7 @@ static void reload_at_interval(ef__server *server, int64_t now_us)
 static ef_status check_known_token(const ef__server *server, ef_str text, ef__principal *out,
                                    ef_error *err)
 {
+    READ_LOCK(server->tokens);
     const ef__api_token *token = ef__token_find(&server->tokens->list, text);
 
     if (!token || strcmp(ef__token_state(token, ef__server_now(server)), "live") != 0)
@@ -184,17 +190,11 @@ static ef_status check_known_token(const ef__server *server, ef_str text, ef__pr
 /* An unknown token may have been created since the file was read. */
 static ef_status check_token(ef__server *server, ef_str text, ef__principal *out, ef_error *err)
 {
-    ef_status st;
+    ef_status st = check_known_token(server, text, out, err);
 
-    pthread_rwlock_rdlock(&server->tokens->lock);
-    st = check_known_token(server, text, out, err);
-    pthread_rwlock_unlock(&server->tokens->lock);
     if (st == EF_OK || !server->options.tokens || !reload_if_changed(server, false))
         return st;
-    pthread_rwlock_rdlock(&server->tokens->lock);
-    st = check_known_token(server, text, out, err);
-    pthread_rwlock_unlock(&server->tokens->lock);
-    return st;
+    return check_known_token(server, text, out, err);
 }
 
 /* The scopes of a peer without a token. */
@@ -234,13 +234,12 @@ bool ef__principal_stands(ef__server *server, const ef__principal *who)
     bool stands;
 
     reload_at_interval(server, ef__server_mono(server));
-    pthread_rwlock_rdlock(&server->tokens->lock);
+    READ_LOCK(server->tokens);
     stands = who->owner || (who->token[0] == '\0' && is_unlocked(server->tokens));
     for (size_t i = 0; who->token[0] && i < server->tokens->list.count; i++) {
         const ef__api_token *token = &server->tokens->list.items[i];
         if (strcmp(token->id, who->token) == 0)
             stands = strcmp(ef__token_state(token, ef__server_now(server)), "live") == 0;
     }
-    pthread_rwlock_unlock(&server->tokens->lock);
     return stands;
 }

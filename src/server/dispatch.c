@@ -15,7 +15,6 @@
 #include "../base/utf8.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
 
 #define STATUS_NO_CONTENT 204
 #define GZIP_BYTES_MIN 1024

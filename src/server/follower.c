@@ -5,8 +5,6 @@
 
 #include "../base/deadline.h"
 
-#include <stdlib.h>
-
 #define PENDING_BYTES_FEW                                                                          \
     (1u << 16)               /* with less than this queued, a chunk of any size is accepted */
 #define READING_US 1000000ll /* a client that read nothing for this time is stalled */

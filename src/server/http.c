@@ -14,7 +14,6 @@
 #include "hub.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 typedef enum phase { PHASE_HEADERS, PHASE_BODY, PHASE_READY } phase;

@@ -16,10 +16,6 @@
 
 #include "../base/deadline.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #define READ_LIMIT_MAX 500            /* events or changes of a step: at most, … */
 #define READ_LIMIT_MIN 1              /* … at least, … */
 #define READ_LIMIT_FIRST 8            /* … and in the first step of a topic */

@@ -5,10 +5,6 @@
 
 #include <everfold/clock.h>
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #define LIST_BYTES 512 /* names of all inputs, in a message */
 
 static const char *type_of(const ef__input *in)

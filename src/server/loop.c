@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

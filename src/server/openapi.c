@@ -13,8 +13,6 @@
 
 #include <everfold/version.h>
 
-#include <stdio.h>
-
 #define HTTP_FIRST 400
 #define HTTP_LAST 599
 

@@ -7,8 +7,6 @@
 
 #include "../base/deadline.h"
 
-#include <stdlib.h>
-
 #define QUEUE_MAX 4096 /* requests that wait for a thread; further ones get EF_BUSY */
 
 struct ef__pool {

@@ -8,7 +8,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 static int hex_digit(char c)
 {

@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdio.h>
 
 const ef__http_route *const ef__route_tables[] = {
     ef__routes_events,    ef__routes_views,   ef__routes_projections,

@@ -7,8 +7,6 @@
 #include "../shape/operation_table.h"
 #include "serves.h"
 
-#include <stdio.h>
-
 #define CLOUDEVENTS "application/cloudevents"
 
 /* Whether the client asks for CloudEvents. */

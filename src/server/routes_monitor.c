@@ -11,8 +11,6 @@
 #include "../monitor/monitor.h"
 #include "../shape/operation_table.h"
 
-#include <stdio.h>
-
 #define STATUS_REDIRECT 308
 #define CONTENT_SECURITY_POLICY                                                                    \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "              \

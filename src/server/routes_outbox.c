@@ -5,8 +5,6 @@
 
 #include "serves.h"
 
-#include <stdio.h>
-
 static void write_row_list(ef__json_writer *w, const ef_row_list *rows)
 {
     ef__json_key(w, "rows");

@@ -6,8 +6,6 @@
 
 #include "../base/utf8.h"
 
-#include <stdio.h>
-
 static ef_status need_file(const ef__request *r, ef_error *err)
 {
     return r->server->options.tokens

@@ -10,7 +10,6 @@
 
 #include "../base/deadline.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -158,11 +157,6 @@ const char *ef__server_url(const ef__server *server)
 const char *ef__server_socket(const ef__server *server)
 {
     return server->socket.path[0] ? server->socket.path : NULL;
-}
-
-bool ef__server_has_tokens(const ef__server *server)
-{
-    return ef__tokens_any(server);
 }
 
 void ef__server_log_access(ef__server *server, bool wanted)

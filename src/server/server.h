@@ -64,7 +64,7 @@ const char *ef__server_url(const ef__server *server);
 const char *ef__server_socket(const ef__server *server);
 
 /* Whether a token exists, even a revoked one. */
-bool ef__server_has_tokens(const ef__server *server);
+bool ef__tokens_any(const ef__server *server);
 
 /* Reads certificate, key and tokens again. On failure the old ones stay in use. */
 ef_status ef__server_reload(ef__server *server, ef_error *err);

@@ -10,7 +10,11 @@
 
 #include <everfold/view.h>
 
+/* Nearly every file allocates and formats. */
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/types.h>
 
 struct ef__request;
@@ -241,5 +245,4 @@ ef_status ef__token_check(ef__server *server, ef_str authorization, const ef__pe
 bool ef__principal_stands(ef__server *server, const ef__principal *who);
 ef_status ef__tokens_open(ef__server *server, ef_error *err);
 ef_status ef__tokens_reload(ef__server *server, ef_error *err);
-bool ef__tokens_any(const ef__server *server);
 void ef__tokens_close(ef__server *server);

@@ -7,10 +7,6 @@
 #include "../base/number.h"
 #include "../shape/operation_table.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #define BLOCK_BYTES 16384
 #define FIRST_FRAME_MAX 4096 /* a projection's name, escaped, and three numbers */
 

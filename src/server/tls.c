@@ -10,8 +10,6 @@
 
 #include "../base/deadline.h"
 
-#include <stdlib.h>
-
 #define CHAIN_MAX 16
 #define KEY_ID_BYTES 64
 

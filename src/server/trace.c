@@ -21,9 +21,6 @@
 #include <curl/curl.h>
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/random.h>
 
 #define QUEUE_SPANS 2048
@@ -99,7 +96,7 @@ static bool take_parent(ef_str parent, span *out)
 
 static void queue_span(ef__tracer *t, const span *s)
 {
-    pthread_mutex_lock(&t->service.lock);
+    EF__LOCK(&t->service.lock);
     if (t->count < QUEUE_SPANS) {
         t->queue[(t->first + t->count++) % QUEUE_SPANS] = *s;
         if (t->count == 1 || t->count == BATCH_SPANS)
@@ -107,7 +104,6 @@ static void queue_span(ef__tracer *t, const span *s)
     } else {
         t->counts.dropped++;
     }
-    pthread_mutex_unlock(&t->service.lock);
 }
 
 void ef__trace_request(const ef__request *r)
@@ -130,14 +126,10 @@ void ef__trace_request(const ef__request *r)
 
 ef__trace_counts ef__tracer_counts(const ef__server *server)
 {
-    ef__trace_counts counts = {0};
-
     if (!server->tracer)
-        return counts;
-    pthread_mutex_lock(&server->tracer->service.lock);
-    counts = server->tracer->counts;
-    pthread_mutex_unlock(&server->tracer->service.lock);
-    return counts;
+        return (ef__trace_counts){0};
+    EF__LOCK(&server->tracer->service.lock);
+    return server->tracer->counts;
 }
 
 /* --- as OTLP ---------------------------------------------------------------------------------- */
@@ -236,9 +228,8 @@ static void send_batch(ef__tracer *t, const span *spans, size_t count)
     write_batch(t, &body, spans, count);
     sent = !body.failed && post_spans(t, &body);
     ef__buf_release(&body);
-    pthread_mutex_lock(&t->service.lock);
+    EF__LOCK(&t->service.lock);
     *(sent ? &t->counts.sent : &t->counts.failed) += (int64_t)count;
-    pthread_mutex_unlock(&t->service.lock);
 }
 
 /* Under the lock: waits for BATCH_SPANS spans, one that is GATHER_MS old, or the server's stop. */
