@@ -24,6 +24,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define CLI_OPTIONS_MAX 32  /* per command, and common ones */
 #define CLI_COLUMNS_MAX 12  /* of a table */
@@ -255,6 +256,8 @@ const char *cli_command_word(const cli_command *command, const cli_group *group)
 /* Parses the command line: command, group, values, arguments. EF_BAD_INPUT may set `c->hint`. */
 ef_status cli_options_parse(cli *c, int argc, char **argv, ef_error *err);
 
+/* Index of the option with this long name, or (`name` NULL) this letter; -1: none. */
+int cli_option_index(const cli_option *options, const char *name, int letter);
 /* Value of an option of the command, or of a common one; NULL if it was not given. */
 const char *cli_value(const cli *c, const char *name);
 const char *cli_common_value(const cli *c, const char *name);
@@ -544,9 +547,13 @@ ef_status cli_table_views(cli *c, const ef_view *items, size_t count, ef_error *
 
 /* Prints one run in the format of -o. */
 void cli_print_run(cli *c, const ef_run *run);
-/* Drives the run in `list` to its end, with a progress bar; `list` then has its result, and the
- * exit code is 0 only if it completed. */
-ef_status cli_run_drive(cli *c, ef_run_list *list, ef_error *err);
+/* Follows the run in `list` to its end, with a progress bar; `list` then has its result, and the
+ * exit code is 0 only if it completed. If `drives`, this process works on it. */
+ef_status cli_run_follow(cli *c, ef_run_list *list, bool drives, ef_error *err);
+static inline bool cli_run_is_open(const ef_run *run)
+{
+    return run->state == EF_RUN_QUEUED || run->state == EF_RUN_RUNNING;
+}
 
 /* What the servers of `serve` and `work` have in common (cmd_serve.c). */
 struct ef__server_options cli_server_options(cli *c);

@@ -6,8 +6,6 @@
  */
 #include "cli.h"
 
-#include <stdlib.h>
-
 /* Origin of a value. A flag is shown by its own name: --log-level for the setting log.level. */
 static ef_str origin_text(const ef__setting_view *view, char room[64])
 {

@@ -243,7 +243,7 @@ static ef_status verify_projection(cli *c, ef_error *err)
     ef_status st = cli_projection_rebuild(c, &verify, &runs, err);
 
     if (st == EF_OK)
-        st = cli_run_drive(c, &runs, err);
+        st = cli_run_follow(c, &runs, true, err);
     if (st == EF_OK && c->exit_code == 0)
         st = report_verification(c, &runs.items[0], err);
     return st;
@@ -301,7 +301,7 @@ static ef_status finish_rebuild(cli *c, ef_run_list *runs, ef_error *err)
     ef_status st = EF_OK;
 
     if (cli_has(c, "wait"))
-        st = cli_run_drive(c, runs, err);
+        st = cli_run_follow(c, runs, true, err);
     else
         cli_say(c, "a worker runs it (everfold work); see: everfold run watch %.*s",
                 EF_STR_ARG(runs->items[0].id));

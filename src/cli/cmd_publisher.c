@@ -5,7 +5,6 @@
 
 #include <everfold/publisher.h>
 
-#include <stdlib.h>
 #include <unistd.h>
 
 /* A publisher with the backlog of its lane. */

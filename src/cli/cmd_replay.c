@@ -113,7 +113,7 @@ static ef_status finish_replay(cli *c, ef_run_list *runs, ef_error *err)
 {
     bool background = cli_has(c, "background");
     ef_replay_result r;
-    ef_status st = background ? EF_OK : cli_run_drive(c, runs, err);
+    ef_status st = background ? EF_OK : cli_run_follow(c, runs, true, err);
 
     if (c->format != CLI_TABLE || background ||
         ef_run_replay_result(&runs->items[0], &r, NULL) != EF_OK)

@@ -70,11 +70,6 @@ typedef struct run_follower {
     int64_t processed_before;         /* events processed before this command started */
 } run_follower;
 
-static bool is_open(const ef_run *run)
-{
-    return run->state == EF_RUN_QUEUED || run->state == EF_RUN_RUNNING;
-}
-
 /* Reports each reason once. */
 static void report_trouble(run_follower *w, const ef_run *run)
 {
@@ -96,7 +91,7 @@ static bool show_progress(void *context, const ef_run *run, bool idle)
         w->processed_before = run->processed;
     cli_progress_update(&w->bar, run->processed, run->total > 0 ? run->total : 0,
                         run->processed - w->processed_before);
-    if (is_open(run))
+    if (cli_run_is_open(run))
         report_trouble(w, run);
     if (idle)
         cli_sleep_us(POLL_MS * 1000);
@@ -108,7 +103,8 @@ static ef_status poll_run(cli *c, ef_run_list *list, run_follower *w, ef_error *
     ef_run_list fresh = {0};
     ef_status st = EF_OK;
 
-    while (st == EF_OK && is_open(&list->items[0]) && show_progress(w, &list->items[0], true)) {
+    while (st == EF_OK && cli_run_is_open(&list->items[0]) &&
+           show_progress(w, &list->items[0], true)) {
         st = cli_run_ls(c, &(ef_run_query){.id = &list->items[0].id}, &fresh, err);
         ef_run_list last = *list;
         *list = fresh;
@@ -121,7 +117,7 @@ static ef_status poll_run(cli *c, ef_run_list *list, run_follower *w, ef_error *
 /* Exit code for the state of the run. */
 static int exit_code_of_run(cli *c, const ef_run *run)
 {
-    if (is_open(run)) {
+    if (cli_run_is_open(run)) {
         cli_say(c, "a worker continues the run; see: everfold run watch %.*s", EF_STR_ARG(run->id));
         return cli_stopped_exit();
     }
@@ -133,8 +129,7 @@ static int exit_code_of_run(cli *c, const ef_run *run)
     return run->state == EF_RUN_COMPLETED ? 0 : 1;
 }
 
-/* Follows a run to its end, which sets the exit code. If `drive`, this process works on it. */
-static ef_status follow_run(cli *c, ef_run_list *list, bool drive, ef_error *err)
+ef_status cli_run_follow(cli *c, ef_run_list *list, bool drives, ef_error *err)
 {
     run_follower w = {.cli = c, .processed_before = -1};
     ef_run_list driven = {0};
@@ -143,7 +138,7 @@ static ef_status follow_run(cli *c, ef_run_list *list, bool drive, ef_error *err
     cli_stop_on_signals();
     w.bar =
         cli_progress_begin(c, ef_name_of(EF_NAMES_RUN_MODE, list->items[0].mode), "events", false);
-    if (drive) {
+    if (drives) {
         st = cli_engine_run(c, list->items[0].id,
                             &(ef_run_options){.progress = show_progress, .context = &w}, &driven,
                             err);
@@ -157,11 +152,6 @@ static ef_status follow_run(cli *c, ef_run_list *list, bool drive, ef_error *err
     if (st == EF_OK)
         c->exit_code = exit_code_of_run(c, &list->items[0]);
     return st;
-}
-
-ef_status cli_run_drive(cli *c, ef_run_list *list, ef_error *err)
-{
-    return follow_run(c, list, true, err);
 }
 
 static ef_status list_runs(cli *c, ef_error *err)
@@ -193,7 +183,7 @@ static ef_status show_run(cli *c, ef_error *err)
     if (st != EF_OK)
         return st;
     if (c->command == &cli_cmd_run_watch)
-        st = follow_run(c, &runs, false, err);
+        st = cli_run_follow(c, &runs, false, err);
     cli_print_run(c, &runs.items[0]);
     return st;
 }

@@ -17,7 +17,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -83,14 +82,6 @@ static int64_t env_number(const char *name, const char *pid_name)
     return strtoll(text, NULL, 10);
 }
 
-/* Interval in which the manager expects WATCHDOG=1; 0: it does not. */
-static int64_t notify_watchdog_ms(void)
-{
-    int64_t us = env_number("WATCHDOG_USEC", "WATCHDOG_PID");
-
-    return us > 0 ? us / 1000 : 0;
-}
-
 /* The listening socket passed by the manager; 0: none. EF_BAD_INPUT: more than one socket, or one
  * that does not listen. */
 static ef_status notify_socket(int *out_fd, ef_error *err)
@@ -132,7 +123,8 @@ typedef struct serving {
     cli_demo *demo; /* NULL without --demo */
     char socket[PATH_MAX];
     char otlp[PATH_MAX];
-    int64_t watchdog_us, beat_us, status_us;
+    int64_t watchdog_us; /* interval in which the manager expects WATCHDOG=1; 0: it does not */
+    int64_t beat_us, status_us;
     int64_t drain_ms;
     pulse pulses[TASKS_MAX];
 } serving;
@@ -343,7 +335,7 @@ static bool tasks_move(serving *s)
 /* Feeds the watchdog twice per interval. */
 static void feed_watchdog(serving *s)
 {
-    if (s->watchdog_us == 0 || cli_mono_us() - s->beat_us < s->watchdog_us / 2)
+    if (s->watchdog_us <= 0 || cli_mono_us() - s->beat_us < s->watchdog_us / 2)
         return;
     s->beat_us = cli_mono_us();
     if (tasks_move(s))
@@ -430,7 +422,7 @@ static void serve_on(serving *s)
 {
     const char *path = ef__server_socket(s->server);
 
-    s->watchdog_us = notify_watchdog_ms() * 1000;
+    s->watchdog_us = env_number("WATCHDOG_USEC", "WATCHDOG_PID");
     if (!ef__tokens_any(s->server))
         cli_say(s->c,
                 "no token exists: only loopback connections are accepted; tokens and publishers "

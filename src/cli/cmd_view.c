@@ -6,7 +6,6 @@
 #include "../base/limits.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define CLI_FRESHNESS_OPTIONS                                                                      \

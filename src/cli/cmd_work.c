@@ -14,7 +14,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 

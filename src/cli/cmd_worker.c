@@ -3,8 +3,6 @@
  */
 #include "calls.h"
 
-#include <stdlib.h>
-
 /* A worker, and the membership that determines its target partitions. */
 typedef struct member {
     ef_worker worker; /* first: the fields of its shape */

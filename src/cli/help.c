@@ -44,10 +44,7 @@ static void write_options(ef__buf *out, const cli_option *options, const cli_opt
 {
     for (const cli_option *o = options; o && o->name; o++) {
         char left[80], letter[8] = "    ";
-        bool hidden = false;
-        for (const cli_option *h = hidden_by; h && h->name; h++)
-            hidden = hidden || strcmp(h->name, o->name) == 0;
-        if (hidden)
+        if (cli_option_index(hidden_by, o->name, 0) >= 0)
             continue;
         if (o->letter)
             (void)snprintf(letter, sizeof(letter), "-%c, ", o->letter);
@@ -190,20 +187,18 @@ static void print_words(cli *c, const char *words)
     }
 }
 
-static const cli_option *option_in(const cli_option *options, const char *word)
-{
-    for (const cli_option *o = options; o && o->name; o++)
-        if ((strncmp(word, "--", 2) == 0 && strcmp(word + 2, o->name) == 0) ||
-            (word[0] == '-' && o->letter != 0 && word[1] == o->letter && word[2] == '\0'))
-            return o;
-    return NULL;
-}
-
+/* The option of "--name" or "-n", a word that begins with a dash. */
 static const cli_option *option_of(const cli_command *command, const char *word)
 {
-    const cli_option *own = command ? option_in(command->options, word) : NULL;
+    const cli_option *tables[] = {command ? command->options : NULL, cli_common_options};
+    bool is_long = word[1] == '-', is_letter = word[1] != '\0' && word[2] == '\0';
 
-    return own ? own : option_in(cli_common_options, word);
+    for (size_t i = 0; i < 2 && (is_long || is_letter); i++) {
+        int index = cli_option_index(tables[i], is_long ? word + 2 : NULL, word[1]);
+        if (index >= 0)
+            return &tables[i][index];
+    }
+    return NULL;
 }
 
 static void print_options(cli *c, const cli_option *options)

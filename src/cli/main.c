@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
-#include <stdlib.h>
 
 const cli_group cli_groups[] = {
     {"event", "append, import and read events"},

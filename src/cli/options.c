@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdlib.h>
 
 enum { OWN_FIRST = 1000, COMMON_FIRST = 2000 };
 
@@ -83,18 +82,10 @@ static size_t add_options(option_set *set, size_t count, const cli_option *optio
     return count;
 }
 
-static int option_index(const cli_option *options, const char *name)
+int cli_option_index(const cli_option *options, const char *name, int letter)
 {
     for (int i = 0; options && options[i].name; i++)
-        if (strcmp(options[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-static int index_of_letter(const cli_option *options, int letter)
-{
-    for (int i = 0; options && options[i].name; i++)
-        if (options[i].letter == letter)
+        if (name ? strcmp(options[i].name, name) == 0 : options[i].letter == letter)
             return i;
     return -1;
 }
@@ -168,10 +159,10 @@ static ef_status parse_options(cli *c, int argc, char **argv, ef_error *err)
             store_value(c, sign - COMMON_FIRST, false, optarg);
         else if (sign >= OWN_FIRST)
             store_value(c, sign - OWN_FIRST, true, optarg);
-        else if ((index = index_of_letter(own, sign)) >= 0)
+        else if ((index = cli_option_index(own, NULL, sign)) >= 0)
             store_value(c, index, true, optarg);
         else
-            store_value(c, index_of_letter(cli_common_options, sign), false, optarg);
+            store_value(c, cli_option_index(cli_common_options, NULL, sign), false, optarg);
     }
     return EF_OK;
 }
@@ -254,8 +245,8 @@ static ef_status resolve_data(cli *c, ef_error *err)
 {
     if (!c->data_before)
         return EF_OK;
-    int own = option_index(c->command->options, "data");
-    int common = option_index(cli_common_options, "data");
+    int own = cli_option_index(c->command->options, "data", 0);
+    int common = cli_option_index(cli_common_options, "data", 0);
     const char *before = c->data_before, *after = c->values[own];
     if (is_json(before) == is_json(after))
         return ef_fail(
@@ -310,14 +301,14 @@ ef_status cli_options_parse(cli *c, int argc, char **argv, ef_error *err)
 
 const char *cli_common_value(const cli *c, const char *name)
 {
-    int index = option_index(cli_common_options, name);
+    int index = cli_option_index(cli_common_options, name, 0);
 
     return index >= 0 ? c->commons[index] : NULL;
 }
 
 const char *cli_value(const cli *c, const char *name)
 {
-    int index = option_index(c->command ? c->command->options : NULL, name);
+    int index = cli_option_index(c->command ? c->command->options : NULL, name, 0);
 
     return index >= 0 ? c->values[index] : cli_common_value(c, name);
 }
@@ -349,7 +340,7 @@ ef_status cli_number_parse(const char *what, const char *text, int64_t min, int6
 
 int64_t cli_int(const cli *c, const char *name)
 {
-    return c->numbers[option_index(c->command->options, name)];
+    return c->numbers[cli_option_index(c->command->options, name, 0)];
 }
 
 /* Reads the value of an INT or DURATION (500ms, 10s, 5m). */

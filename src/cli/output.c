@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 bool cli_flush(cli *c)
@@ -77,20 +76,6 @@ static void log_message(ef_log_level level, const char *text, const ef_log_field
     (void)fwrite(line, 1, n, stderr);
 }
 
-static void write_error_text(ef__buf *out, const ef_error *err, const char *hint)
-{
-    const char *text = err->text[0] != '\0' ? err->text : ef_status_describe(err->status)->message;
-
-    ef__buf_add_text(out, "everfold: ");
-    cli_escape(out, ef_str_from(text));
-    ef__buf_add_char(out, '\n');
-    if (hint) {
-        ef__buf_add_text(out, "  ");
-        cli_escape(out, ef_str_from(hint));
-        ef__buf_add_char(out, '\n');
-    }
-}
-
 /* Hint for a server that is not reachable: where its URL came from. */
 static const char *server_hint(const cli *c)
 {
@@ -113,27 +98,30 @@ static const char *choose_hint(const cli *c, ef_status status, const char *hint)
 
 int cli_fail(const cli *c, const ef_error *err, const char *hint)
 {
+    const ef_status_info *is = ef_status_describe(err->status);
+    const char *text = err->text[0] ? err->text : is->message;
     EF__AUTO(ef__buf) out = EF__BUF_INIT(64 * 1024);
     ef__json_writer w = EF__JSON_WRITER(&out);
 
     hint = choose_hint(c, err->status, hint);
     if (cli_logs_messages(c)) {
-        log_message(
-            EF_LOG_ERROR, err->text[0] ? err->text : ef_status_describe(err->status)->message,
-            (ef_log_field[]){
-                EF_LOG_TEXT_FIELD("code", ef_str_from(ef_status_describe(err->status)->code)),
-                EF_LOG_TEXT_FIELD("hint", ef_str_from(hint ? hint : ""))},
-            hint ? 2 : 1);
-        return ef_status_describe(err->status)->exit_code;
+        log_message(EF_LOG_ERROR, text,
+                    (ef_log_field[]){EF_LOG_TEXT_FIELD("code", ef_str_from(is->code)),
+                                     EF_LOG_TEXT_FIELD("hint", ef_str_from(hint))},
+                    hint ? 2 : 1);
+        return is->exit_code;
     }
-    if (c->format == CLI_TABLE)
-        write_error_text(&out, err, hint);
-    else
+    if (c->format == CLI_TABLE) {
+        ef__buf_add_text(&out, "everfold: ");
+        cli_escape(&out, ef_str_from(text));
+        ef__buf_add_text(&out, hint ? "\n  " : "");
+        cli_escape(&out, ef_str_from(hint));
+    } else {
         ef__problem_write(&w, err, hint);
-    if (c->format != CLI_TABLE)
-        ef__buf_add_char(&out, '\n');
+    }
+    ef__buf_add_char(&out, '\n');
     (void)fwrite(out.ptr ? out.ptr : "", 1, out.len, stderr);
-    return ef_status_describe(err->status)->exit_code;
+    return is->exit_code;
 }
 
 void cli_hint(cli *c, const char *format, ...)

@@ -7,8 +7,6 @@
 #include "../base/utf8.h"
 #include "../shape/overview.h"
 
-#include <stdlib.h>
-
 void cli_troubles_add(ef__troubles *t, int64_t at_us, const char *text)
 {
     ef_str kept = ef__utf8_cut(ef_str_from(text), EF__TROUBLE_BYTES - 1);

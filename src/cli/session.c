@@ -13,7 +13,6 @@
 #include "../server/server.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -10,7 +10,6 @@
 #include "calls.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #define TOKEN_BYTES_MAX (1 << 20) /* maximum size of the file; the server refuses longer tokens */
@@ -238,11 +237,6 @@ ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int6
     return st;
 }
 
-static bool is_open(const ef_run *run)
-{
-    return run->state == EF_RUN_QUEUED || run->state == EF_RUN_RUNNING;
-}
-
 ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_run_list *out,
                          ef_error *err)
 {
@@ -252,7 +246,7 @@ ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_ru
         return ef_engine_run(c->engine, id, options, out, err);
     do {
         st = ef_client_run_ls(c->client, &(ef_run_query){.id = &id}, out, err);
-    } while (st == EF_OK && is_open(&out->items[0]) && options->progress &&
+    } while (st == EF_OK && cli_run_is_open(&out->items[0]) && options->progress &&
              options->progress(options->context, &out->items[0], true));
     return st;
 }

@@ -8,7 +8,6 @@
 #include "../base/utf8.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <wchar.h>

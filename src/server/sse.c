@@ -62,14 +62,6 @@ static ef_status copy_text(const char *what, ef_str from, char to[256], ef_error
     return EF_OK;
 }
 
-/* Checks the request before a follower is created. */
-static ef_status read_topic_key(ef__request *r, ef__topic_key *key, ef_error *err)
-{
-    ef_status st = ef__request_check_parameters(r, err);
-
-    return st == EF_OK ? copy_text("tenant", r->tenant, key->tenant, err) : st;
-}
-
 /* --- events ----------------------------------------------------------------------------------- */
 
 typedef struct follow_request {
@@ -105,7 +97,7 @@ static ef_status follow_events(ef__request *r, void *request, ef_error *err)
     if (st == EF_OK)
         st = read_position(r, asked->after, &after.number, err);
     if (st == EF_OK)
-        st = read_topic_key(r, &key, err);
+        st = copy_text("tenant", r->tenant, key.tenant, err);
     return st == EF_OK ? ef__hub_join(r, &key, &after, EF_STR(""), err) : st;
 }
 
@@ -140,7 +132,9 @@ static ef_status join_views(ef__request *r, ef__topic_key *key, ef_error *err)
     if (st == EF_OK && last.len > 0)
         st = ef_view_place_parse(last, &place, err);
     if (st == EF_OK)
-        st = read_topic_key(r, key, err);
+        st = ef__request_check_parameters(r, err);
+    if (st == EF_OK)
+        st = copy_text("tenant", r->tenant, key->tenant, err);
     if (st == EF_OK && last.len == 0)
         st = start_views(r, key, &place, &first, err);
     if (st == EF_OK)

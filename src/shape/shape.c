@@ -38,20 +38,6 @@ static void write_ttl(ef__json_writer *w, const void *thing, const ef__field *fi
         ef__json_int(w, !live ? 0 : left > 0 ? left : 1);
 }
 
-static void write_text(ef__json_writer *w, const ef__field *field, const void *value)
-{
-    const ef_str *text = value;
-
-    if (field->kind == EF__FIELD_JSON)
-        ef__json_raw(w, text->len > 0 ? *text : EF_STR("{}"));
-    else if (field->kind == EF__FIELD_DATA && text->ptr)
-        ef__json_raw(w, *text);
-    else if (field->kind == EF__FIELD_DATA || (field->kind == EF__FIELD_NAME && text->len == 0))
-        ef__json_null(w);
-    else
-        ef__json_str(w, *text);
-}
-
 const char *ef__field_word(const ef__field *field, size_t value)
 {
     return field->words[0] ? field->words[value] : ef_name_of(field->names, (int)value);
@@ -83,13 +69,21 @@ static void write_number(ef__json_writer *w, const ef__field *field, const void 
 static void write_field(ef__json_writer *w, const ef__field *field, const void *thing)
 {
     const void *value = field_at(thing, field);
+    const ef_str *text = value;
 
     switch (field->kind) {
-    case EF__FIELD_STR:
     case EF__FIELD_NAME:
+        if (text->len == 0)
+            return ef__json_null(w);
+        /* fall through */
+    case EF__FIELD_STR:
+        ef__json_str(w, *text);
+        break;
     case EF__FIELD_JSON:
+        ef__json_raw(w, text->len > 0 ? *text : EF_STR("{}"));
+        break;
     case EF__FIELD_DATA:
-        write_text(w, field, value);
+        text->ptr ? ef__json_raw(w, *text) : ef__json_null(w);
         break;
     case EF__FIELD_INT32:
     case EF__FIELD_INT64:
@@ -290,17 +284,16 @@ ef_status ef__shape_read(const ef__json *object, const ef__shape *shape, void *t
 
 void ef__problem_write(ef__json_writer *w, const ef_error *err, const char *hint)
 {
+    const ef_status_info *is = ef_status_describe(err->status);
     char type[96];
 
-    (void)snprintf(type, sizeof(type), "urn:everfold:problem:%s",
-                   ef_status_describe(err->status)->code);
+    (void)snprintf(type, sizeof(type), "urn:everfold:problem:%s", is->code);
     ef__json_open(w, '{');
     ef__json_member_text(w, "type", type);
-    ef__json_member_text(w, "title", ef_status_describe(err->status)->message);
-    ef__json_member_int(w, "status", ef_status_describe(err->status)->http);
-    ef__json_member_text(w, "code", ef_status_describe(err->status)->code);
-    ef__json_member_text(w, "detail",
-                         err->text[0] ? err->text : ef_status_describe(err->status)->message);
+    ef__json_member_text(w, "title", is->message);
+    ef__json_member_int(w, "status", is->http);
+    ef__json_member_text(w, "code", is->code);
+    ef__json_member_text(w, "detail", err->text[0] ? err->text : is->message);
     if (err->has_numbers) {
         ef__json_member_int(w, "asked", err->asked);
         ef__json_member_int(w, "found", err->found);
