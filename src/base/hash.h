@@ -23,5 +23,13 @@ uint32_t ef__crc32(uint32_t start, ef_str text);
  * millisecond. False: the system has no random numbers. Thread safe. */
 bool ef__uuid7(int64_t wall_us, char out[EF_EVENT_ID_TEXT_MAX]);
 
+/* The value of a hexadecimal digit; -1: it is none. */
+static inline int ef__hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
 /* Lower-case hexadecimal, and a NUL. */
 void ef__hex(const uint8_t *bytes, size_t len, char *out);

@@ -26,5 +26,9 @@ ef_status cli_projection_reached(cli *c, ef_str name, const ef_str *tenant, int6
 ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_run_list *out,
                          ef_error *err);
 /* EF_UNSUPPORTED through a server. */
-ef_status cli_stream_head(cli *c, ef_str tenant, ef_str stream, int64_t *out_seq,
-                          int64_t *out_position, ef_error *err);
+static inline ef_status cli_stream_head(cli *c, ef_str tenant, ef_str stream, int64_t *out_seq,
+                                        int64_t *out_position)
+{
+    return c->client ? EF_UNSUPPORTED
+                     : ef_stream_head(c->journal, tenant, stream, out_seq, out_position, NULL);
+}

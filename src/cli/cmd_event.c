@@ -91,20 +91,11 @@ static const cli_listing append_listing = {
                            CLI_COLUMN("DUPLICATE", "duplicate"), CLI_COLUMN("TOKEN", "token")),
 };
 
-static void print_place(cli *c, const ef_new_event *event, const ef_place *place)
-{
-    char token[EF_TOKEN_MAX];
-    ef__append_result placed;
-
-    ef_token_of(event, place, 1, token);
-    placed = ef__append_result_of(event, place, token);
-    cli_print_item(c, &append_listing, &placed);
-}
-
 static ef_status append_event(cli *c, ef_error *err)
 {
     ef_new_event event;
     ef_place place = {0};
+    char token[EF_TOKEN_MAX];
     EF__AUTO(ef__buf) data = EF__BUF_INIT(EF_LIMIT_DATA_BYTES + 2 * 65536);
     ef_status st = read_event(c, &event, &data, err);
 
@@ -112,9 +103,12 @@ static ef_status append_event(cli *c, ef_error *err)
         st = cli_need(c, CLI_APPEND, err);
     if (st == EF_OK)
         st = cli_append(c, &event, 1, &place, err);
-    if (st == EF_OK)
-        print_place(c, &event, &place);
-    return st;
+    if (st != EF_OK)
+        return st;
+    ef_token_of(&event, &place, 1, token);
+    ef__append_result placed = ef__append_result_of(&event, &place, token);
+    cli_print_item(c, &append_listing, &placed);
+    return EF_OK;
 }
 
 const cli_command cli_cmd_event_append = {

@@ -184,7 +184,7 @@ static bool seq_conflicts(importer *in, size_t i)
     int64_t seq = 0, position = 0;
 
     if (e->expected_seq.plus_one == 0 || in->places[i].duplicate ||
-        cli_stream_head(in->c, e->tenant, e->stream, &seq, &position, NULL) != EF_OK)
+        cli_stream_head(in->c, e->tenant, e->stream, &seq, &position) != EF_OK)
         return false;
     for (size_t k = 0; k < i; k++)
         if (!in->places[k].duplicate && ef_str_equal(in->events[k].stream, e->stream) &&

@@ -181,15 +181,13 @@ static const ef_projection *find_deployed(const ef_projection_list *list, ef_str
     return newest;
 }
 
+/* The name is in the memory of the list that is read again. */
 static ef_status reread_projection(cli *c, ef_str name, ef_projection_list *deployed, ef_error *err)
 {
-    ef_projection_list fresh = {0};
-    ef_status st = ef_projection_ls(c->engine, name, &fresh, err);
+    char copy[256];
 
-    EF_RELEASE(st == EF_OK ? deployed : &fresh);
-    if (st == EF_OK)
-        *deployed = fresh;
-    return st;
+    (void)snprintf(copy, sizeof copy, "%.*s", EF_STR_ARG(name));
+    return ef_projection_ls(c->engine, ef_str_from(copy), deployed, err);
 }
 
 /* Sets the error policy of --on-error, if given; the projection is read again to show it. */

@@ -75,29 +75,22 @@ static const cli_listing listing = {
     .empty = "no publishers; add one with: everfold publisher add NAME --to URL",
 };
 
-static ef_status print_publishers(cli *c, const ef_publisher_list *publishers, ef_error *err)
-{
-    backlog *items = calloc(publishers->count + 1, sizeof *items);
-    ef_status st = items ? EF_OK : ef_fail(err, EF_NO_MEMORY, "out of memory");
-
-    for (size_t i = 0; st == EF_OK && i < publishers->count; i++)
-        st = read_backlog(c, &publishers->items[i], &items[i], err);
-    if (st == EF_OK)
-        cli_print_list(c, &listing, items, publishers->count);
-    free(items);
-    return st;
-}
-
-static ef_status print_publisher(cli *c, ef_str name, ef_error *err)
+/* Prints one publisher, or (`name` NULL) all of them. */
+static ef_status print_publishers(cli *c, const ef_str *name, ef_error *err)
 {
     EF__AUTO(ef_publisher_list) list = {0};
-    backlog one = {0};
-    ef_status st = cli_publisher_ls(c, &name, &list, err);
+    ef_status st = cli_publisher_ls(c, name, &list, err);
+    backlog *items = calloc(list.count + 1, sizeof *items);
 
-    if (st == EF_OK)
-        st = read_backlog(c, &list.items[0], &one, err);
-    if (st == EF_OK)
-        cli_print_item(c, &listing, &one);
+    if (st == EF_OK && !items)
+        st = ef_fail(err, EF_NO_MEMORY, "out of memory");
+    for (size_t i = 0; st == EF_OK && i < list.count; i++)
+        st = read_backlog(c, &list.items[i], &items[i], err);
+    if (st == EF_OK && name)
+        cli_print_item(c, &listing, items);
+    else if (st == EF_OK)
+        cli_print_list(c, &listing, items, list.count);
+    free(items);
     return st;
 }
 
@@ -228,7 +221,7 @@ static ef_status add_publisher(cli *c, ef_error *err)
     if (st != EF_OK)
         return st;
     warn_if_no_type_is_published(c);
-    return print_publisher(c, p.name, err);
+    return print_publishers(c, &p.name, err);
 }
 
 const cli_command cli_cmd_publisher_add = {
@@ -272,13 +265,10 @@ const cli_command cli_cmd_publisher_add = {
 
 static ef_status list_publishers(cli *c, ef_error *err)
 {
-    EF__AUTO(ef_publisher_list) list = {0};
     ef_store_facts facts = {0};
-    ef_status st = cli_publisher_ls(c, NULL, &list, err);
+    ef_status st = print_publishers(c, NULL, err);
 
-    if (st == EF_OK)
-        st = print_publishers(c, &list, err);
-    if (list.count > 0 && c->journal && ef_journal_facts(c->journal, &facts, NULL) == EF_OK &&
+    if (st == EF_OK && c->journal && ef_journal_facts(c->journal, &facts, NULL) == EF_OK &&
         facts.copied_us > 0)
         cli_say(
             c, "this journal is a copy: its publishers send nothing until: everfold journal adopt");
@@ -304,12 +294,12 @@ static ef_status set_paused(cli *c, ef_error *err)
 
     if (st == EF_OK)
         st = cli_note(c, paused ? "publisher_pause" : "publisher_resume", name, err);
-    return st == EF_OK ? print_publisher(c, name, err) : st;
+    return st == EF_OK ? print_publishers(c, &name, err) : st;
 }
 
 static ef_status show_publisher(cli *c, ef_error *err)
 {
-    return print_publisher(c, ef_str_from(c->arguments[0]), err);
+    return print_publishers(c, &(ef_str){c->arguments[0], strlen(c->arguments[0])}, err);
 }
 
 const cli_command cli_cmd_publisher_pause = {

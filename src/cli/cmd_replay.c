@@ -126,21 +126,9 @@ static ef_status finish_replay(cli *c, ef_run_list *runs, ef_error *err)
     return st;
 }
 
-static ef_status replay_now(cli *c, const ef_replay *replay, ef_error *err)
-{
-    EF__AUTO(ef_run_list) runs = {0};
-    ef_status st = cli_need(c, CLI_ENGINE, err);
-
-    if (st != EF_OK)
-        return st;
-    st = cli_replay_request(c, replay, &runs, err);
-    if (st == EF_OK)
-        st = finish_replay(c, &runs, err);
-    return st;
-}
-
 static ef_status replay_events(cli *c, ef_error *err)
 {
+    EF__AUTO(ef_run_list) runs = {0};
     ef_replay replay = replay_from_options(c);
     ef_status st = parse_date(c, "from-date", false, &replay.from_us, err);
 
@@ -150,7 +138,10 @@ static ef_status replay_events(cli *c, ef_error *err)
         return st;
     if (cli_has(c, "validate") || cli_has(c, "dry-run"))
         return preview_replay(c, &replay, cli_has(c, "validate"), err);
-    return replay_now(c, &replay, err);
+    st = cli_need(c, CLI_ENGINE, err);
+    if (st == EF_OK)
+        st = cli_replay_request(c, &replay, &runs, err);
+    return st == EF_OK ? finish_replay(c, &runs, err) : st;
 }
 
 const cli_command cli_cmd_replay = {

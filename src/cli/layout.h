@@ -22,6 +22,7 @@ typedef struct cli_section {
     }
 
 void cli_section_release(cli_section *section);
+EF__AUTO_TYPE(cli_section, cli_section_release)
 void cli_section_line(cli_section *section, ef_str line);
 
 /* Items in a row, with a line break where the next one does not fit; `label` precedes the first

@@ -396,7 +396,7 @@ static void add_wrapped(cli_section *section, ef_str text, size_t width, size_t 
 static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_t height,
                         ef__buf *out)
 {
-    cli_section section = CLI_SECTION_INIT;
+    EF__AUTO(cli_section) section = CLI_SECTION_INIT;
 
     for (size_t i = 0; i < f->troubles->count; i++) {
         const ef__trouble *t = &f->troubles->items[i];
@@ -410,7 +410,6 @@ static void draw_errors(const cli_panel_facts *f, const cli_panel_view *v, size_
     if (f->troubles->count == 0)
         cli_section_line(&section, EF_STR("no errors"));
     (void)cli_band_write(&(cli_band){&section, 1, 1, v->width, v->colour, false}, height, out);
-    cli_section_release(&section);
 }
 
 static void draw_help(const cli_panel_view *v, size_t height, ef__buf *out)
@@ -428,7 +427,7 @@ static void draw_help(const cli_panel_view *v, size_t height, ef__buf *out)
         "blocked      rows after a dead row of their stream: everfold outbox report",
         "errors       of this process, and open failures: everfold projection failures NAME",
     };
-    cli_section section = CLI_SECTION_INIT;
+    EF__AUTO(cli_section) section = CLI_SECTION_INIT;
 
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         if (lines[i][0])
@@ -436,7 +435,6 @@ static void draw_help(const cli_panel_view *v, size_t height, ef__buf *out)
         else
             cli_section_line(&section, EF_STR(""));
     (void)cli_band_write(&(cli_band){&section, 1, 1, v->width, v->colour, false}, height, out);
-    cli_section_release(&section);
 }
 
 static void draw_all(const cli_panel_facts *f, const cli_panel_view *v, size_t height, ef__buf *out)
@@ -497,7 +495,7 @@ static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef_
     char text[EF__HEALTH_TEXT];
     ef__health health = ef__overview_health(f->overview, text);
     EF__AUTO(ef__buf) sentence = EF__BUF_INIT(CLI_OUT_MAX);
-    cli_section lines = CLI_SECTION_INIT;
+    EF__AUTO(cli_section) lines = CLI_SECTION_INIT;
     size_t count;
 
     cli_escape(&sentence, ef_str_from(text));
@@ -511,7 +509,6 @@ static size_t draw_health(const cli_panel_facts *f, const cli_panel_view *v, ef_
         ef__buf_add_char(out, '\n');
         at += strlen(at) + 1;
     }
-    cli_section_release(&lines);
     return count;
 }
 

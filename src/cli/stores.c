@@ -250,12 +250,3 @@ ef_status cli_engine_run(cli *c, ef_str id, const ef_run_options *options, ef_ru
              options->progress(options->context, &out->items[0], true));
     return st;
 }
-
-ef_status cli_stream_head(cli *c, ef_str tenant, ef_str stream, int64_t *out_seq,
-                          int64_t *out_position, ef_error *err)
-{
-    if (c->client)
-        return ef_fail(err, EF_UNSUPPORTED,
-                       "the last seq of a stream is not available through a server");
-    return ef_stream_head(c->journal, tenant, stream, out_seq, out_position, err);
-}

@@ -3,20 +3,12 @@
  */
 #include "request.h"
 
+#include "../base/hash.h"
 #include "../base/limits.h"
 #include "../base/same.h"
 
 #include <assert.h>
 #include <stdarg.h>
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 ef_status ef__request_decode(ef__request *r, ef_str text, bool plus, ef_str *out, ef_error *err)
 {
@@ -31,8 +23,8 @@ ef_status ef__request_decode(ef__request *r, ef_str text, bool plus, ef_str *out
             room[n++] = plus && text.ptr[i] == '+' ? ' ' : text.ptr[i];
             continue;
         }
-        high = i + 2 < text.len ? hex_digit(text.ptr[i + 1]) : -1;
-        low = i + 2 < text.len ? hex_digit(text.ptr[i + 2]) : -1;
+        high = i + 2 < text.len ? ef__hex_digit(text.ptr[i + 1]) : -1;
+        low = i + 2 < text.len ? ef__hex_digit(text.ptr[i + 2]) : -1;
         if (high < 0 || low < 0 || (high == 0 && low == 0))
             return ef_fail(err, EF_BAD_INPUT, "'%.*s' has a bad escape at byte %zu",
                            EF_STR_ARG(text), i);

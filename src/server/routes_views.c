@@ -9,31 +9,12 @@
 
 #define VIEW_AROUND_BYTES 320 /* usual size of a view without its data */
 
-/* The token may be a header instead. */
-static ef_status check_freshness(ef__request *r, ef_freshness *freshness, ef_error *err)
-{
-    ef_token token;
-    ef_status st = EF_OK;
-
-    if (freshness->at_least.len == 0)
-        freshness->at_least = ef__request_header(r, "Everfold-Token");
-    if (freshness->at_least.len > 0)
-        st = ef_token_parse(freshness->at_least, &token, err);
-    if (st == EF_OK && freshness->at_least.len > 0 && freshness->current)
-        st = ef_fail(err, EF_BAD_INPUT, "at_least and current exclude each other");
-    return st;
-}
-
-/* `current` means the head of the journal when the request arrived, although the handler may run
- * several times: it is replaced by a token of that position. */
 static ef_status fix_position(ef__request *r, ef_freshness *f, ef_error *err)
 {
     ef_head head = {.position = r->waiting.position};
     char text[EF_TOKEN_MAX];
     ef_status st = EF_OK;
 
-    if (!f->current)
-        return EF_OK;
     if (head.position == 0)
         st = ef_journal_head(r->server->options.journal, &head, err);
     if (st != EF_OK || head.position == 0)
@@ -43,6 +24,27 @@ static ef_status fix_position(ef__request *r, ef_freshness *f, ef_error *err)
     f->at_least = ef__arena_copy(&r->arena, ef_str_from(text));
     f->current = false;
     return f->at_least.ptr ? EF_OK : ef_fail(err, EF_NO_MEMORY, "memory ran out");
+}
+
+/* The token may be a header instead. `current` means the head of the journal when the request
+ * arrived, although the handler may run several times: it is replaced by a token of that position.
+ * *out_wait_ms: how long the request may wait; the read itself does not. */
+static ef_status read_freshness(ef__request *r, ef_freshness *freshness, int64_t *out_wait_ms,
+                                ef_error *err)
+{
+    ef_token token;
+    ef_status st = EF_OK;
+
+    *out_wait_ms = freshness->timeout_ms;
+    freshness->timeout_ms = 0;
+
+    if (freshness->at_least.len == 0)
+        freshness->at_least = ef__request_header(r, "Everfold-Token");
+    if (freshness->at_least.len > 0)
+        st = ef_token_parse(freshness->at_least, &token, err);
+    if (st == EF_OK && freshness->at_least.len > 0 && freshness->current)
+        st = ef_fail(err, EF_BAD_INPUT, "at_least and current exclude each other");
+    return st == EF_OK && freshness->current ? fix_position(r, freshness, err) : st;
 }
 
 /* The views are stale. EF_OK: the request waits without a thread, and the handler runs again. */
@@ -99,13 +101,10 @@ static ef_status get_current_view(ef__request *r, ef__view_request *asked, ef_er
     ef__json_writer w = ef__request_writer(r);
     ef_freshness *freshness = &asked->freshness;
     EF__AUTO(ef_view_list) found = {0};
-    int64_t wait_ms = freshness->timeout_ms;
+    int64_t wait_ms;
     bool current = freshness->current;
-    ef_status st = check_freshness(r, freshness, err);
+    ef_status st = read_freshness(r, freshness, &wait_ms, err);
 
-    freshness->timeout_ms = 0;
-    if (st == EF_OK)
-        st = fix_position(r, freshness, err);
     if (st == EF_OK) {
         st = ef_view_get(ef__request_engine(r), asked->projection, asked->tenant, asked->id,
                          freshness, &found, err);
@@ -200,16 +199,13 @@ static ef_status find_views(ef__request *r, void *request, ef_error *err)
     ef_view_query *q = request;
     ef__json_writer w = ef__request_writer(r);
     EF__AUTO(ef_view_list) found = {0};
-    int64_t wait_ms = q->freshness.timeout_ms;
+    int64_t wait_ms = 0;
     bool current = q->freshness.current;
     ef_status st = ef__request_check_all_tenants(r, q->any_tenant, err);
 
-    q->freshness.timeout_ms = 0;
     q->budget = ef__request_budget(r);
     if (st == EF_OK)
-        st = check_freshness(r, &q->freshness, err);
-    if (st == EF_OK)
-        st = fix_position(r, &q->freshness, err);
+        st = read_freshness(r, &q->freshness, &wait_ms, err);
     if (st == EF_OK) {
         st = ef_view_find(ef__request_engine(r), q, &found, err);
         st = wait_or_fail(r, q->any_tenant ? NULL : &r->tenant, &q->freshness, wait_ms, true, st,

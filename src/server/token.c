@@ -123,11 +123,6 @@ static const ef__field line_fields[] = {
 };
 static const ef__shape line_shape = EF__SHAPE(line_fields, token_line);
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Sets what is text in the line. */
 static ef_status convert_line(const token_line *line, ef__api_token *out, ef_error *err)
 {
@@ -138,7 +133,8 @@ static ef_status convert_line(const token_line *line, ef__api_token *out, ef_err
     if (line->hash.len != 2 * EF_HASH_BYTES || line->token.id[0] == '\0')
         return ef_fail(err, EF_BAD_JSON, "a field has the wrong length");
     for (size_t i = 0; i < EF_HASH_BYTES; i++) {
-        int high = hex_digit(line->hash.ptr[2 * i]), low = hex_digit(line->hash.ptr[2 * i + 1]);
+        int high = ef__hex_digit(line->hash.ptr[2 * i]),
+            low = ef__hex_digit(line->hash.ptr[2 * i + 1]);
         if (high < 0 || low < 0)
             return ef_fail(err, EF_BAD_JSON, "hash is not hexadecimal");
         out->hash[i] = (uint8_t)(high * 16 + low);

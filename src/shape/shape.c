@@ -73,8 +73,10 @@ static void write_field(ef__json_writer *w, const ef__field *field, const void *
 
     switch (field->kind) {
     case EF__FIELD_NAME:
-        if (text->len == 0)
-            return ef__json_null(w);
+        if (text->len == 0) {
+            ef__json_null(w);
+            break;
+        }
         /* fall through */
     case EF__FIELD_STR:
         ef__json_str(w, *text);
