@@ -75,6 +75,15 @@ static const cli_listing listing = {
     .empty = "no publishers; add one with: everfold publisher add NAME --to URL",
 };
 
+static void warn_if_copy(cli *c)
+{
+    ef_store_facts facts = {0};
+
+    if (c->journal && ef_journal_facts(c->journal, &facts, NULL) == EF_OK && facts.copied_us > 0)
+        cli_say(
+            c, "this journal is a copy: its publishers send nothing until: everfold journal adopt");
+}
+
 /* Prints one publisher, or (`name` NULL) all of them. */
 static ef_status print_publishers(cli *c, const ef_str *name, ef_error *err)
 {
@@ -91,6 +100,8 @@ static ef_status print_publishers(cli *c, const ef_str *name, ef_error *err)
     else if (st == EF_OK)
         cli_print_list(c, &listing, items, list.count);
     free(items);
+    if (st == EF_OK && !name && list.count > 0)
+        warn_if_copy(c);
     return st;
 }
 
@@ -265,14 +276,7 @@ const cli_command cli_cmd_publisher_add = {
 
 static ef_status list_publishers(cli *c, ef_error *err)
 {
-    ef_store_facts facts = {0};
-    ef_status st = print_publishers(c, NULL, err);
-
-    if (st == EF_OK && c->journal && ef_journal_facts(c->journal, &facts, NULL) == EF_OK &&
-        facts.copied_us > 0)
-        cli_say(
-            c, "this journal is a copy: its publishers send nothing until: everfold journal adopt");
-    return st;
+    return print_publishers(c, NULL, err);
 }
 
 const cli_command cli_cmd_publisher_ls = {

@@ -112,12 +112,12 @@ static ef_status revoke_token(cli *c, ef_str id, ef__api_token *out, ef_error *e
     return st;
 }
 
-static ef_status check_create(cli *c, ef_error *err)
+/* Reads scopes, tenant and note of the new token. */
+static ef_status read_token(cli *c, ef__api_token *out, ef_error *err)
 {
     const char *scope = cli_value(c, "scope"), *note = cli_value(c, "note");
     ef_str tenant = cli_tenant(c);
-    ef__api_token token;
-    ef_status st = scope ? ef__scopes_parse(ef_str_from(scope), &token.scopes, err)
+    ef_status st = scope ? ef__scopes_parse(ef_str_from(scope), &out->scopes, err)
                          : ef_fail(err, EF_BAD_INPUT,
                                    "token create needs --scope: append, read, work, operate, "
                                    "admin");
@@ -126,12 +126,15 @@ static ef_status check_create(cli *c, ef_error *err)
         return st;
     if (cli_has(c, "expires") && cli_int(c, "expires") == 0)
         return ef_fail(err, EF_BAD_INPUT, "--expires is 0: the token would be expired at once");
-    if (note && (strlen(note) >= sizeof(token.note) || !ef__utf8_valid(ef_str_from(note))))
+    if (note && (strlen(note) >= sizeof(out->note) || !ef__utf8_valid(ef_str_from(note))))
         return ef_fail(err, EF_BAD_INPUT, "--note is too long or not UTF-8: at most %zu bytes",
-                       sizeof(token.note) - 1);
-    if (tenant.len >= sizeof(token.tenant) || !ef__utf8_valid(tenant))
+                       sizeof(out->note) - 1);
+    if (tenant.len >= sizeof(out->tenant) || !ef__utf8_valid(tenant))
         return ef_fail(err, EF_BAD_INPUT, "--tenant is too long or not UTF-8: at most %zu bytes",
-                       sizeof(token.tenant) - 1);
+                       sizeof(out->tenant) - 1);
+    out->bound = cli_tenant_given(c);
+    (void)snprintf(out->tenant, sizeof(out->tenant), "%.*s", EF_STR_ARG(tenant));
+    (void)snprintf(out->note, sizeof(out->note), "%s", note ? note : "");
     return EF_OK;
 }
 
@@ -156,13 +159,12 @@ static void print_token(cli *c, const ef__api_token *token, const char *text)
 
 static ef_status run_create(cli *c, ef_error *err)
 {
-    const char *note = cli_value(c, "note");
-    ef__api_token token = {.bound = cli_tenant_given(c)};
+    ef__api_token token = {0};
     char text[EF__TOKEN_TEXT_MAX];
-    ef_status st = ef__scopes_parse(ef_str_from(cli_value(c, "scope")), &token.scopes, err);
+    ef_status st = read_token(c, &token, err);
 
-    (void)snprintf(token.tenant, sizeof(token.tenant), "%.*s", EF_STR_ARG(cli_tenant(c)));
-    (void)snprintf(token.note, sizeof(token.note), "%s", note ? note : "");
+    if (st == EF_OK)
+        st = cli_need(c, CLI_SERVER, err);
     if (st == EF_OK)
         st = create_token(c, &token, cli_int(c, "expires"), text, err);
     if (st == EF_OK)
@@ -185,8 +187,6 @@ const cli_command cli_cmd_token_create = {
         "second. Until the first token exists, the server accepts loopback connections without\n"
         "one.",
     .example = "everfold token create --scope append,read --expires 90d --note shop",
-    .check = check_create,
-    .stores = CLI_SERVER,
     .call = run_create,
     .hints = CLI_HINTS({EF_NOT_FOUND, "run: everfold init"}),
 };
