@@ -9,6 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <unistd.h>
+
+/* A descriptor that is closed at the end of its block: EF__AUTO(ef__fd). Below 0: none. */
+typedef int ef__fd;
+static inline void ef__auto_ef__fd(ef__fd *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+}
 
 /*
  * Locks on a byte of a file, between processes and between handles of one process. They are open

@@ -3,6 +3,7 @@
  */
 #include "backup.h"
 
+#include "../base/file.h"
 #include "../base/hash.h"
 
 #include <dirent.h>
@@ -84,12 +85,9 @@ ef_status backup_need_empty(const char *directory, ef_error *err)
 
 static ef_status sync_path(const char *path, int flags, ef_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-    ef_status st = fd >= 0 && fsync(fd) == 0 ? EF_OK : backup_fail(path, err);
+    EF__AUTO(ef__fd) fd = open(path, O_RDONLY | O_CLOEXEC | flags);
 
-    if (fd >= 0)
-        (void)close(fd);
-    return st;
+    return fd >= 0 && fsync(fd) == 0 ? EF_OK : backup_fail(path, err);
 }
 
 ef_status backup_sync_directory(const char *directory, ef_error *err)
@@ -99,13 +97,10 @@ ef_status backup_sync_directory(const char *directory, ef_error *err)
 
 ef_status backup_write_file(const char *path, ef_str text, ef_error *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    EF__AUTO(ef__fd) fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool fine = fd >= 0 && write(fd, text.ptr, text.len) == (ssize_t)text.len && fsync(fd) == 0;
-    ef_status st = fine ? EF_OK : backup_fail(path, err);
 
-    if (fd >= 0)
-        (void)close(fd);
-    return st;
+    return fine ? EF_OK : backup_fail(path, err);
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -115,7 +110,7 @@ static ef_status hash_file(const char *path, backup_file *out, ef_error *err)
 {
     uint8_t hash[EF_HASH_BYTES];
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    EF__AUTO(ef__fd) fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     void *map = NULL;
     ef_status status = fd >= 0 && fstat(fd, &st) == 0 ? EF_OK : backup_fail(path, err);
     bool hashed;
@@ -132,8 +127,6 @@ static ef_status hash_file(const char *path, backup_file *out, ef_error *err)
     }
     if (map && map != MAP_FAILED)
         (void)munmap(map, (size_t)st.st_size);
-    if (fd >= 0)
-        (void)close(fd);
     return status;
 }
 
@@ -172,19 +165,14 @@ static ef_status copy_bytes(int from, int to, const char *path, ef_error *err)
 
 ef_status backup_copy_file(const char *from, const char *to, bool *out_found, ef_error *err)
 {
-    int in = open(from, O_RDONLY | O_CLOEXEC), out;
-    ef_status st;
+    EF__AUTO(ef__fd) in = open(from, O_RDONLY | O_CLOEXEC), out = -1;
 
     if (out_found)
         *out_found = in >= 0;
     if (in < 0)
         return out_found && errno == ENOENT ? EF_OK : backup_fail(from, err);
     out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    st = out < 0 ? backup_fail(to, err) : copy_bytes(in, out, to, err);
-    if (out >= 0)
-        (void)close(out);
-    (void)close(in);
-    return st;
+    return out < 0 ? backup_fail(to, err) : copy_bytes(in, out, to, err);
 }
 
 /* --- the manifest ----------------------------------------------------------------------------- */

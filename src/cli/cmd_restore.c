@@ -303,14 +303,6 @@ static ef_status set_incomplete(const char *data, bool present, ef_error *err)
     return st == EF_OK ? backup_sync_directory(data, err) : st;
 }
 
-static ef_status restore_all(cli *c, const backup *b, const char *from, const char *data,
-                             ef_error *err)
-{
-    EF__AUTO(cli_progress) progress = cli_progress_begin(c, "restoring", "bytes", true);
-
-    return copy_stores(b, from, data, &progress, err);
-}
-
 /* --- settings --------------------------------------------------------------------------------- */
 
 /* Settings that name stores belong to the original and are not restored. */
@@ -365,16 +357,17 @@ static ef_status restore_settings(const backup *b, const char *from, const char 
 /* --- the command ------------------------------------------------------------------------------ */
 
 static ef_status restore_backup(cli *c, const backup *b, const char *from, const char *data,
-                                int64_t *position, ef_error *err)
+                                int64_t position, ef_error *err)
 {
+    EF__AUTO(cli_progress) progress = cli_progress_begin(c, "restoring", "bytes", true);
     ef_status st = cli_data_make(c, err);
 
     if (st == EF_OK)
         st = set_incomplete(data, true, err);
-    if (st == EF_OK && *position < b->position)
-        st = restore_until(c, b, from, data, *position, err);
+    if (st == EF_OK && position < b->position)
+        st = restore_until(c, b, from, data, position, err);
     else if (st == EF_OK)
-        st = restore_all(c, b, from, data, err);
+        st = copy_stores(b, from, data, &progress, err);
     if (st == EF_OK)
         st = restore_settings(b, from, data, err);
     if (st == EF_OK && backup_has(b, BACKUP_TOKENS))
@@ -424,7 +417,7 @@ static ef_status run_restore(cli *c, ef_error *err)
         return EF_OK;
     }
     if (st == EF_OK)
-        st = restore_backup(c, &b, from, data, &position, err);
+        st = restore_backup(c, &b, from, data, position, err);
     if (st == EF_OK)
         write_result(c, data, &b, position);
     return st;

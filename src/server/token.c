@@ -241,8 +241,7 @@ static ef_status write_file(const char *path, const ef__token_list *list, ef_err
 {
     EF__AUTO(ef__buf) text = EF__BUF_INIT(FILE_BYTES_MAX);
     char aside[PATH_MAX];
-    ef_status st = EF_OK;
-    int fd;
+    EF__AUTO(ef__fd) fd = -1;
 
     for (size_t i = 0; i < list->count; i++)
         write_line(&text, &list->items[i]);
@@ -252,12 +251,9 @@ static ef_status write_file(const char *path, const ef__token_list *list, ef_err
     fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     ef__owner_inherit(aside);
     if (fd < 0 || !write_all(fd, ef__buf_str(&text)) || fsync(fd) != 0 || rename(aside, path) != 0)
-        st = ef_fail(err, EF_IO, "%s: %s", aside, strerror(errno));
-    else
-        (void)ef__parent_sync(path);
-    if (fd >= 0)
-        (void)close(fd);
-    return st;
+        return ef_fail(err, EF_IO, "%s: %s", aside, strerror(errno));
+    (void)ef__parent_sync(path);
+    return EF_OK;
 }
 
 /* The lock is a separate file, because each change replaces the token file. */
