@@ -253,6 +253,8 @@ const char *cli_command_verb(const cli_command *command, const char *group);
 /* The word that selects a command after `group` (NULL: none); NULL if it is hidden or has none. */
 const char *cli_command_word(const cli_command *command, const cli_group *group);
 
+/* EF_BAD_INPUT: c->group (may be NULL) has no command `word`; the hint is one that is similar. */
+ef_status cli_unknown_command(cli *c, const char *word, ef_error *err);
 /* Parses the command line: command, group, values, arguments. EF_BAD_INPUT may set `c->hint`. */
 ef_status cli_options_parse(cli *c, int argc, char **argv, ef_error *err);
 

@@ -261,6 +261,24 @@ static ef_status report_rows(cli *c, report *r, ef_error *err)
     return st;
 }
 
+/* A mistyped lane would look like one without rows. A projection has a lane once it has failed. The
+ * lanes are not known to a token of one tenant, nor the projections without a view store: then any
+ * lane is accepted. */
+static ef_status check_lane(cli *c, ef_str lane, ef_error *err)
+{
+    EF__AUTO(ef_lane_list) lanes = {0};
+    EF__AUTO(ef_projection_list) projections = {0};
+    bool known = lane.len == 0 || cli_lane_ls(c, &lanes, NULL) != EF_OK;
+
+    for (size_t i = 0; i < lanes.count; i++)
+        known = known || ef_str_equal(lanes.items[i].name, lane);
+    if (known || (!c->client && !c->engine && cli_engine_open(c, false, true, NULL) != EF_OK) ||
+        cli_projection_ls(c, lane, &projections, NULL) != EF_NOT_FOUND)
+        return EF_OK;
+    cli_hint(c, "a lane is *, a projection or a publisher: everfold projection ls, publisher ls");
+    return ef_fail(err, EF_NOT_FOUND, "there is no lane \"%.*s\"", EF_STR_ARG(lane));
+}
+
 static ef_status run_report(cli *c, ef_error *err)
 {
     report r;
@@ -268,6 +286,8 @@ static ef_status run_report(cli *c, ef_error *err)
 
     if (st == EF_OK)
         st = cli_need(c, CLI_JOURNAL_READ, err);
+    if (st == EF_OK)
+        st = check_lane(c, r.query.lane, err);
     if (st != EF_OK)
         return st;
     return cli_value(c, "by") ? report_groups(c, &r, err) : report_rows(c, &r, err);

@@ -221,6 +221,12 @@ static ef_status add_publisher(cli *c, ef_error *err)
     ef_publisher p = read_publisher(c);
     ef_status st = read_texts(c, &t, &p, err);
 
+    for (const char *at = p.name.ptr; st == EF_OK && *at; at++)
+        if ((unsigned char)*at <= ' ' || *at == 127) /* the name is a lane: an option of commands */
+            st = ef_fail(err, EF_BAD_INPUT,
+                         "the name '%s' has a space or control character at byte %zu: use letters, "
+                         "digits and -",
+                         p.name.ptr, (size_t)(at - p.name.ptr));
     if (st == EF_OK)
         st = cli_need(c, CLI_JOURNAL, err);
     if (st == EF_OK && !cli_has(c, "replace"))

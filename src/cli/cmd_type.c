@@ -91,11 +91,16 @@ static ef_status set_type(cli *c, ef_error *err)
 {
     EF__AUTO(ef_type_list) types = {0};
     ef_type type = {.name = ef_str_from(c->arguments[0])};
+    ef_str alias_of = ef_str_from(cli_value(c, "alias-of"));
     ef_status st;
 
     if (type.name.len > 0 && type.name.ptr[type.name.len - 1] == '*')
         return set_matching(c, type.name, err);
     st = cli_need(c, CLI_JOURNAL, err);
+    if (st == EF_OK && alias_of.len > 0 && !ef_str_equal(alias_of, type.name))
+        st = cli_type_ls(c, &alias_of, &types, err); /* a mistyped name would become a new type */
+    if (st == EF_NOT_FOUND)
+        cli_hint(c, "create it first: everfold type set %s", alias_of.ptr);
     if (st != EF_OK)
         return st;
     st = cli_type_ls(c, &type.name, &types, err);

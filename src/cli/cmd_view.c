@@ -104,7 +104,7 @@ const cli_command cli_cmd_view_at = {
     .arguments = ONE_VIEW,
     .more = "The view is folded from the journal. The exit code is 3 if it did not exist at that\n"
             "position.",
-    .example = "everfold view at customer_orders ada --position 1200",
+    .example = "everfold view at customer_orders ada --position 120",
     .stores = CLI_ENGINE_READ,
     .call = get_view_at,
 };

@@ -133,9 +133,11 @@ static ef_status run_help(cli *c, ef_error *err)
         cli_help(c, command, group);
         return EF_OK;
     }
-    cli_hint(c, "see: everfold help");
-    return ef_fail(err, EF_BAD_INPUT, "unknown command '%s%s%s'", first, second ? " " : "",
-                   second ? second : "");
+    EF__AUTO(ef__buf) words = EF__BUF_INIT(4096);
+    c->group = cli_group_find(first);
+    for (size_t i = c->group ? 1 : 0; i < c->argument_count; i++)
+        ef__buf_printf(&words, "%s%s", words.len ? " " : "", c->arguments[i]);
+    return cli_unknown_command(c, words.ptr ? words.ptr : "", err);
 }
 
 const cli_command cli_cmd_help = {

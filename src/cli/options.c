@@ -183,7 +183,7 @@ static const char *command_of_verb(const char *word)
     return found;
 }
 
-static ef_status unknown_command(cli *c, const char *word, ef_error *err)
+ef_status cli_unknown_command(cli *c, const char *word, ef_error *err)
 {
     const char *names[128];
     size_t count = 0;
@@ -219,7 +219,7 @@ static ef_status parse_command(cli *c, int argc, char **argv, int *at, ef_error 
             c->group ? cli_command_find(c->group->name, word) : cli_command_find(word, NULL);
         const cli_group *group = c->group ? NULL : cli_group_find(word);
         if (!c->command && !group)
-            return unknown_command(c, word, err);
+            return cli_unknown_command(c, word, err);
         if (group)
             c->group = group;
     }

@@ -330,11 +330,19 @@ ef_status ef_view_at(ef_engine *engine, ef_str projection, ef_str tenant, ef_str
     struct view_history past = {
         .engine = engine, .tenant = tenant, .id = id, .upto = position, .limit = 1};
     ef_view *item;
+    ef_head head;
     ef_status st;
 
     if (!engine || !out || position < 1)
         return ef_fail(err, EF_BAD_INPUT, "position is %" PRId64 ", at least 1 is needed",
                        position);
+    st = ef_journal_head(engine->journal, &head, err);
+    if (st == EF_OK && position > head.position)
+        st = ef_fail_numbers(err, EF_BAD_INPUT, position, head.position,
+                             "position is %" PRId64 ", and the journal ends at position %" PRId64,
+                             position, head.position);
+    if (st != EF_OK)
+        return st;
     *out = (ef_view_list){.room = out->room};
     st = read_past(&past, projection, budget, &out->room, err);
     if (st == EF_OK && !(past.count && past.steps[past.first].after.ptr))

@@ -312,6 +312,12 @@ class Types(Case):
         self.assertEqual("order.placed", event["type"])
         self.refused(2, "type", "set", "x", "--alias-of", "x")
 
+    def test_an_alias_of_an_unknown_type_is_refused_with_the_command_that_creates_it(self):
+        answer = self.refused(3, "type", "set", "order.created", "--alias-of", "order.plcaed",
+                              saying='no type "order.plcaed"')
+        self.assertIn("everfold type set order.plcaed", answer.err)
+        self.assertEqual([], self.ok("type", "ls", "-o", "json").json())
+
     def test_bad_values_are_refused(self):
         self.refused(2, "type", "set", "a", "--intent", "none", saying="--intent is 'none'")
         self.refused(2, "type", "set", "a", "--publish", "maybe", saying="--publish is 'maybe'")

@@ -160,6 +160,13 @@ class Outbox(Case):
         self.assertNotIn("the program is mended", table)
         self.refused(2, "audit", "ls", "--limit", "0", saying="--limit")
 
+    def test_an_unknown_lane_is_refused_with_what_a_lane_is(self):
+        self.three_with_a_dead_head()
+        answer = self.refused(3, "outbox", "report", "--lane", "nope", saying='no lane "nope"')
+        self.assertIn("a lane is *, a projection or a publisher", answer.err)
+        for lane in ("*", "totals"):
+            self.ok("outbox", "report", "--lane", lane)
+
     def test_skip_needs_a_lane_and_a_reason(self):
         self.three_with_a_dead_head()
         self.refused(2, "outbox", "skip", "s", "1", "--reason", "x", saying="needs --lane")

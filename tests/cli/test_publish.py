@@ -83,6 +83,7 @@ class Publish(Case):
         self.assertEqual([], self.ok("publisher", "ls", "-o", "json").json())
 
     def test_what_cannot_be_meant_is_refused(self):
+        self.refused(2, "publisher", "add", "bad name", "--to", "file:x", saying="the name 'bad name' has a space")
         for words, saying in ((["--to", "ftp://x"], "is not an address"), ([], "--to URL"),
                               (["--to", "http://127.0.0.1/x"], "is not https"),
                               (["--to", "https://me:pw@example.org/"], "password"),

@@ -194,6 +194,12 @@ class Shop(Case):
         self.refused(2, "view", "at", "products", "tea", "--position", "0", saying="--position")
         self.refused(2, "view", "at", "products", "tea", saying="needs --position")
 
+    def test_a_position_after_the_end_of_the_journal_is_refused_with_that_end(self):
+        end = self.ok("status", "-o", "json").json()["journal"]["position"]
+        self.ok("view", "at", "products", "tea", "--position", end)
+        self.refused(2, "view", "at", "products", "tea", "--position", end + 1,
+                     saying=f"position is {end + 1}, and the journal ends at position {end}")
+
     def test_tenants_are_apart(self):
         self.ok("event", "append", "p", "--type", "product.listed", "--data",
                 '{"sku":"tea","name":"Thee","price":9}', "--tenant", "other")

@@ -52,6 +52,10 @@ class Words(Case):
         self.refused(2, "deploy", "x.fold", saying="did you mean: everfold projection deploy")
         self.refused(2, "ls", saying="see: everfold --help")
         self.refused(2, "help", "nothing", saying="unknown command 'nothing'")
+        for words, meant in ((("outbox", "requeue", "dead"), "everfold outbox requeue-dead"),
+                             (("outbox", "requue"), "everfold outbox requeue"), (("requeue-dead",), "everfold outbox")):
+            self.assertIn(f"did you mean: {meant}",
+                          self.refused(2, "help", *words, saying=f"unknown command '{' '.join(words)}'").err)
 
     def test_an_unknown_option_suggests_the_nearest(self):
         self.refused(2, "event", "append", "s", "--tpye", "t", saying="did you mean: --type")

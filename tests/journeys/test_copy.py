@@ -41,6 +41,7 @@ class Copied(Journey):
         events = list(tenant_orders(EVENTS))
         self.ef("init")
         self.ef("type", "set", "order.cancelled", "--intent", "projection_and_replay", "--publish", "yes")
+        self.ef("type", "set", "order.placed")
         self.ef("type", "set", "order.made", "--alias-of", "order.placed")
         self.import_events(events[:-1])
         self.ef("event", "append", "order-alias", "--type", "order.made", "--id", "alias", "--data",
