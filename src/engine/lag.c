@@ -37,22 +37,6 @@ static ef_status cursor_of(ef_engine *engine, const ef__generation *generation,
     return st;
 }
 
-ef_status ef__lane_first_row(ef_engine *engine, ef_str lane, int64_t from, ef_row *out,
-                             ef_error *err)
-{
-    EF__AUTO(ef_row_list) rows = {0};
-    ef_status st = ef_outbox_ls(
-        engine->journal,
-        &(ef_outbox_query){.lane = lane, .any_tenant = true, .limit = 1, .from = from}, &rows, err);
-
-    *out = (ef_row){0};
-    if (st == EF_OK && rows.count)
-        *out = (ef_row){.position = rows.items[0].position,
-                        .status = rows.items[0].status,
-                        .enqueued_us = rows.items[0].enqueued_us};
-    return st == EF_NOT_FOUND ? EF_OK : st;
-}
-
 ef_status ef__engine_delivered(ef_engine *engine, const ef__generation *generation,
                                const ef_str *tenant, int64_t *out, ef_error *err)
 {
@@ -83,6 +67,7 @@ typedef struct lag_walk {
     size_t others;         /* streams that only another generation needs */
     ef__retry_query query; /* of the next page */
     ef__retry_stream_list page;
+    bool has_page; /* it was read together with the delivered position */
     ef__view_key *keys;
     ef__watermark *watermarks;
     ef__lag *out;
@@ -197,8 +182,11 @@ static ef_status add_stream(lag_walk *walk, const ef__retry_stream *stream,
 /* A page of streams. *out_over: no further stream matters. */
 static ef_status walk_page(lag_walk *walk, bool *out_over, ef_error *err)
 {
-    ef_status st = ef__retry_streams(walk->engine->journal, &walk->query, &walk->page, err);
+    ef_status st = walk->has_page
+                       ? EF_OK
+                       : ef__retry_streams(walk->engine->journal, &walk->query, &walk->page, err);
 
+    walk->has_page = false;
     if (st == EF_OK && walk->page.count)
         st = read_marks(walk, err);
     *out_over = walk->page.count < walk->query.limit;
@@ -237,20 +225,41 @@ static ef_status walk_lane(lag_walk *walk, ef_error *err)
     }
     free(walk->keys);
     free(walk->watermarks);
-    EF_RELEASE(&walk->page);
     return st;
 }
 
-static lag_walk walk_of(ef_engine *engine, const ef__generation *generation, const ef_str *tenant,
-                        size_t page, ef__lag *out)
+static lag_walk walk_of(ef_engine *engine, const ef__generation *generation, ef_str name,
+                        const ef_str *tenant, size_t page, ef__lag *out)
 {
     return (lag_walk){.engine = engine,
                       .generation = generation,
-                      .query = {.lane = generation->name,
+                      .query = {.lane = name,
                                 .any_tenant = !tenant,
                                 .tenant = tenant ? *tenant : EF_STR(""),
                                 .limit = page},
                       .out = out};
+}
+
+static bool can_send(const ef_journal *journal)
+{
+    return journal->control == journal && journal->outbox->delivery_send;
+}
+
+/* The delivered position, with the first page of the lane where the store reads both together. */
+static ef_status read_delivered(lag_walk *walk, void *sent, const ef_str *tenant, int64_t *out,
+                                ef_error *err)
+{
+    ef_journal *journal = walk->engine->journal;
+    bool by_queue = ef__generation_by_queue(walk->generation);
+    ef_status st;
+
+    if (sent || (by_queue && can_send(journal))) {
+        st = journal->outbox->delivery_receive(journal, sent, &walk->query, out, &walk->page, err);
+        walk->has_page = st == EF_OK;
+        if (st != EF_OK || by_queue)
+            return st;
+    }
+    return ef__engine_delivered(walk->engine, walk->generation, tenant, out, err);
 }
 
 /* --- tenants of log-ordered projections ------------------------------------------------------- */
@@ -297,33 +306,55 @@ static ef_status read_tenants(ef_engine *engine, const ef__generation *generatio
 ef_status ef__lag_read(ef_engine *engine, const ef__generation *generation, const ef_str *tenant,
                        bool counts, ef__lag *out, ef_error *err)
 {
-    lag_walk walk = walk_of(engine, generation, tenant, STREAMS_AT_ONCE, out);
+    lag_walk walk = walk_of(engine, generation, generation->name, tenant, STREAMS_AT_ONCE, out);
     ef_status st;
 
     *out = (ef__lag){.proceeds_from = INT64_MAX};
-    st = ef__engine_delivered(engine, generation, tenant, &out->delivered, err);
-    out->as_of = out->delivered;
-    if (st != EF_OK)
-        return st;
-    if (generation->by_log)
-        return read_tenants(engine, generation, tenant, out, err);
     walk.counts = walk.query.counts = counts;
-    return walk_lane(&walk, err);
+    st = read_delivered(&walk, NULL, tenant, &out->delivered, err);
+    out->as_of = out->delivered;
+    if (st == EF_OK && generation->by_log)
+        st = read_tenants(engine, generation, tenant, out, err);
+    else if (st == EF_OK)
+        st = walk_lane(&walk, err);
+    EF_RELEASE(&walk.page);
+    return st;
+}
+
+void *ef__as_of_send(ef_engine *engine, ef_str name, const ef_str *tenant)
+{
+    lag_walk walk = walk_of(engine, NULL, name, tenant, OTHERS_MAX, NULL);
+
+    return can_send(engine->journal)
+               ? engine->journal->outbox->delivery_send(engine->journal, &walk.query)
+               : NULL;
+}
+
+ef_status ef__as_of_receive(ef_engine *engine, void *sent, ef_str name,
+                            const ef__generation *generation, const ef_str *tenant, int64_t *out,
+                            ef_error *err)
+{
+    static const ef__generation none = {.state = EF__GENERATION_RETIRED};
+    ef__lag lag = {.proceeds_from = INT64_MAX};
+    lag_walk walk =
+        walk_of(engine, generation ? generation : &none, name, tenant, OTHERS_MAX, &lag);
+    ef_status st = EF_OK;
+
+    if (generation || sent)
+        st = read_delivered(&walk, sent, tenant, &lag.delivered, err);
+    lag.as_of = lag.delivered;
+    walk.first_only = true;
+    if (st == EF_OK && generation && !generation->by_log)
+        st = walk_lane(&walk, err);
+    EF_RELEASE(&walk.page);
+    *out = st == EF_OK ? lag.as_of : 0;
+    return st;
 }
 
 ef_status ef__engine_as_of(ef_engine *engine, const ef__generation *generation,
                            const ef_str *tenant, int64_t *out, ef_error *err)
 {
-    ef__lag lag = {.proceeds_from = INT64_MAX};
-    lag_walk walk = walk_of(engine, generation, tenant, OTHERS_MAX, &lag);
-    ef_status st = ef__engine_delivered(engine, generation, tenant, &lag.delivered, err);
-
-    lag.as_of = lag.delivered;
-    walk.first_only = true;
-    if (st == EF_OK && !generation->by_log)
-        st = walk_lane(&walk, err);
-    *out = st == EF_OK ? lag.as_of : 0;
-    return st;
+    return ef__as_of_receive(engine, NULL, generation->name, generation, tenant, out, err);
 }
 
 ef_status ef__lag_queued(ef_engine *engine, int64_t *out, ef_error *err)

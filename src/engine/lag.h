@@ -29,6 +29,15 @@ typedef struct ef__lag {
     int64_t blocked_from; /* lowest position of these; 0: none */
 } ef__lag;
 
+/*
+ * ef__engine_as_of in two parts. `send` does not wait for the store, if it is behind a network and
+ * can do so; `receive` has to follow, also without a generation (NULL).
+ */
+void *ef__as_of_send(ef_engine *engine, ef_str name, const ef_str *tenant);
+ef_status ef__as_of_receive(ef_engine *engine, void *sent, ef_str name,
+                            const ef__generation *generation, const ef_str *tenant, int64_t *out,
+                            ef_error *err);
+
 /* `tenant` NULL: of all. `counts`: also `proceeding` and `blocked`. */
 ef_status ef__lag_read(ef_engine *engine, const ef__generation *generation, const ef_str *tenant,
                        bool counts, ef__lag *out, ef_error *err);

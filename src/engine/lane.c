@@ -231,3 +231,21 @@ ef_status ef__lanes_step(ef_engine *engine, ef_tick *tick, ef_error *err)
     }
     return st;
 }
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+ef_status ef__lane_first_row(ef_engine *engine, ef_str lane, int64_t from, ef_row *out,
+                             ef_error *err)
+{
+    EF__AUTO(ef_row_list) rows = {0};
+    ef_status st = ef_outbox_ls(
+        engine->journal,
+        &(ef_outbox_query){.lane = lane, .any_tenant = true, .limit = 1, .from = from}, &rows, err);
+
+    *out = (ef_row){0};
+    if (st == EF_OK && rows.count)
+        *out = (ef_row){.position = rows.items[0].position,
+                        .status = rows.items[0].status,
+                        .enqueued_us = rows.items[0].enqueued_us};
+    return st == EF_NOT_FOUND ? EF_OK : st;
+}

@@ -2,6 +2,7 @@
  * read_target.c - see read.h: targets, and the requirement of a waiting read.
  */
 #include "read.h"
+#include "lag.h"
 #include "scope.h"
 
 #include <stdlib.h>
@@ -72,14 +73,17 @@ static ef__read_target *find_cached(ef_engine *engine, ef_str name, const ef_str
 
 static ef_status read_target(ef_engine *engine, ef_str name, ef__read_target *target, ef_error *err)
 {
+    ef_str tenant_name = tenant_of(target);
+    const ef_str *tenant = target->any_tenant ? NULL : &tenant_name;
+    /* Behind a network, the journal and the views are read at the same time. */
+    void *sent = ef__as_of_send(engine, name, tenant);
     ef_status st =
         ef__engine_active_generation(engine, name, &target->list, &target->generation, err);
-    ef_str tenant = tenant_of(target);
+    ef_status received = ef__as_of_receive(engine, sent, name, target->generation, tenant,
+                                           &target->as_of, st == EF_OK ? err : NULL);
 
-    if (st == EF_OK)
-        st = ef__generation_migrates(engine, target->generation, &target->migrates, err);
-    return st == EF_OK ? ef__engine_as_of(engine, target->generation,
-                                          target->any_tenant ? NULL : &tenant, &target->as_of, err)
+    st = st == EF_OK ? received : st;
+    return st == EF_OK ? ef__generation_migrates(engine, target->generation, &target->migrates, err)
                        : st;
 }
 

@@ -176,6 +176,13 @@ typedef struct ef__outbox_ops {
     /* Ordered by the position of the first row. A lane that does not exist has none. */
     ef_status (*retry_streams)(ef_journal *journal, const ef__retry_query *query,
                                ef__retry_stream_list *out, ef_error *err);
+    /* Optional, for stores behind a network: the position up to which every event was delivered to
+     * the live projections, and then a page of retry_streams, in one round trip. `send` does not
+     * wait; `receive` does, and has to follow. `sent` NULL: nothing was sent yet. */
+    void *(*delivery_send)(ef_journal *journal, const ef__retry_query *query);
+    ef_status (*delivery_receive)(ef_journal *journal, void *sent, const ef__retry_query *query,
+                                  int64_t *out_delivered, ef__retry_stream_list *out,
+                                  ef_error *err);
     /* One transaction: rows, skips of the versions, audit entry. `out` gets the revised rows. */
     ef_status (*revise)(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
                         ef_error *err);

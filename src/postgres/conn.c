@@ -335,6 +335,13 @@ static ef_status send_sync(ef__pg_conn *conn, ef_error *err)
     return conn->unsynced ? push_sent(conn, PQpipelineSync(conn->pg), SYNC, err) : EF_OK;
 }
 
+ef_status ef__pg_sync(ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = send_sync(conn, err);
+
+    return st == EF_OK ? ef__pg_flush(conn, err) : st;
+}
+
 /* After a failure: discards the other results, and notes which statements are not prepared. */
 static void discard_outstanding(ef__pg_conn *conn)
 {

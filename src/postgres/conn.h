@@ -56,6 +56,7 @@ typedef struct ef__pg_conn {
     int sent;
     bool unsynced; /* no sync was sent after the last of it */
     bool in_transaction;
+    bool ending; /* the result of the COMMIT of a read is outstanding */
     /* No pooler shares the session, its search path is set; else each transaction sets it. */
     bool own_session;
     /* Statements of another back end that uses this connection too (ef__pg_with_statements). */
@@ -79,6 +80,8 @@ ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params,
 ef_status ef__pg_send_path(ef__pg_conn *conn, ef_error *err);
 /* Transmits what was sent so far, which otherwise waits for the next receive. */
 ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err);
+/* The same, and has the server answer: outside of a transaction, the statements so far are complete. */
+ef_status ef__pg_sync(ef__pg_conn *conn, ef_error *err);
 /* Receives the result of the oldest statement that was sent; the caller calls PQclear on it. `out`
  * NULL: only whether it succeeded. EF_MISUSE when none was sent. A failure discards the results of
  * everything that was sent. */

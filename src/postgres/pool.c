@@ -64,9 +64,10 @@ ef_status ef__pg_pool_open(const ef__pg_pool_options *options, ef__pg_pool **out
     return EF_OK;
 }
 
-static void free_conn(ef__pg_conn *conn)
+static void free_conn(ef__pg_conn *conn) /* accepts NULL */
 {
-    ef__pg_close(conn);
+    if (conn)
+        ef__pg_close(conn);
     free(conn);
 }
 
@@ -212,8 +213,14 @@ ef_status ef__pg_pool_get(ef__pg_pool *pool, ef__pg_conn **out, ef_error *err)
     retry_pause retry = retry_begin(pool);
     ef_status st = reserve_slot(pool, out, err);
 
-    if (st != EF_OK || *out)
+    if (st != EF_OK)
         return st;
+    /* The result of the COMMIT of a read is outstanding. */
+    if (*out && ef__pg_receive_all(*out, NULL) == EF_OK) {
+        (*out)->ending = false;
+        return EF_OK;
+    }
+    free_conn(*out);
     do
         st = open_conn(pool, out, err);
     while (st == EF_BUSY && pause_before_retry(pool, &retry));
@@ -229,9 +236,10 @@ void ef__pg_pool_put(ef__pg_pool *pool, ef__pg_conn *conn)
     if (!conn)
         return;
     keep = conn->fault != EF__PG_LOST && PQstatus(conn->pg) == CONNECTION_OK;
-    if (keep && ef__pg_receive_all(conn, NULL) != EF_OK)
+    if (keep && !conn->ending && ef__pg_receive_all(conn, NULL) != EF_OK)
         keep = conn->fault != EF__PG_LOST;
-    if (keep && (conn->in_transaction || PQtransactionStatus(conn->pg) != PQTRANS_IDLE)) {
+    if (keep && !conn->ending &&
+        (conn->in_transaction || PQtransactionStatus(conn->pg) != PQTRANS_IDLE)) {
         conn->in_transaction = true;
         keep = ef__pg_query_text(conn, "ROLLBACK", NULL, NULL, NULL) == EF_OK;
     }
@@ -307,6 +315,18 @@ static ef_status commit_transaction(ef__pg_conn *conn, ef_error *err)
     return st;
 }
 
+/* A read does not wait for the end of its transaction: all results were received, and there is
+ * nothing to commit. */
+static ef_status end_read(ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = ef__pg_receive_all(conn, err);
+
+    if (st == EF_OK && ef__pg_send_discarding(conn, "COMMIT", NULL, NULL) == EF_OK &&
+        ef__pg_sync(conn, NULL) == EF_OK)
+        conn->ending = true;
+    return st;
+}
+
 static ef_status try_once(ef__pg_pool *pool, ef__pg_mode mode, ef__pg_lock_wait *lock_wait,
                           ef__pg_work work, void *context, bool *out_retry, ef_error *err)
 {
@@ -320,9 +340,7 @@ static ef_status try_once(ef__pg_pool *pool, ef__pg_mode mode, ef__pg_lock_wait 
     if (st == EF_OK)
         st = work(context, conn, err);
     if (st == EF_OK)
-        st = commit_transaction(conn, err);
-    if (st == EF_UNSURE && !is_write_mode(mode))
-        st = EF_OK; /* all results were received, and there was nothing to commit */
+        st = is_write_mode(mode) ? commit_transaction(conn, err) : end_read(conn, err);
     *out_retry = st != EF_OK && st != EF_UNSURE && can_retry(conn);
     lock_wait->timed_out = st == EF_BUSY && conn->fault == EF__PG_LOCKED;
     ef__pg_pool_put(pool, conn);

@@ -4,17 +4,22 @@ It passes bytes on, until it is told to hold them (a network that is parted: not
 nobody is told), to cut (all connections end), or to lose the Nth COMMIT that comes along: the COMMIT
 itself, so that the server rolls back, or the answer to it, so that the server has committed. Either way
 the client sees a connection that ended while it waited for a commit.
+
+It also counts round trips, over all connections: what a client sends after an answer has come begins one, and
+its answer ends it. A delay of the answers makes what is sent at the same time one round trip.
 """
 import contextlib
 import socket
 import threading
+import time
 
 COMMIT = b'COMMIT\0'
 
 
 class Proxy:
-    def __init__(self, port):
-        self.to = port
+    def __init__(self, port, delay_s=0):
+        self.to, self.delay_s = port, delay_s
+        self.trips, self.answered = 0, True
         self.open_way = threading.Event()
         self.open_way.set()
         self.lock = threading.Lock()
@@ -77,6 +82,16 @@ class Proxy:
         with self.lock:
             self.links.discard(link)
 
+    def begin_trip(self):
+        with self.lock:
+            self.answered = False
+
+    def end_trip(self):
+        time.sleep(self.delay_s)
+        with self.lock:
+            self.trips += not self.answered
+            self.answered = True
+
     def count_commit(self):
         """A commit comes along: is it the one?"""
         with self.lock:
@@ -95,6 +110,7 @@ class Link:
 
     def there(self, piece):
         """What of a piece goes to the server; None ends the connection."""
+        self.proxy.begin_trip()
         self.seen = self.seen[1 - len(COMMIT):] + piece
         if COMMIT in self.seen:
             self.seen = b''
@@ -104,6 +120,7 @@ class Link:
         return piece
 
     def back(self, piece):
+        self.proxy.end_trip()
         if not self.mute:
             return piece
         return None if COMMIT in piece else b''

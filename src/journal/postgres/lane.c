@@ -304,5 +304,7 @@ const ef__outbox_ops pg_outbox_ops = {
     .summarise = pg_outbox_summarise,
     .has_work = outbox_has_work,
     .retry_streams = retry_streams,
+    .delivery_send = pg_delivery_send,
+    .delivery_receive = pg_delivery_receive,
     .revise = pg_revise,
 };

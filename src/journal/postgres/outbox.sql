@@ -167,6 +167,20 @@ SELECT EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.outbox q ON q.lane = 
     OR EXISTS (SELECT 1 FROM everfold.lane l JOIN everfold.retry_row x ON x.lane = l.id
                 WHERE l.kind = 1 AND x.first AND x.status < 3);
 
+-- name: outbox_delivered
+-- only: postgres others read the head and the first row one after the other
+-- Every event up to here is acknowledged in "*": up to the first queued row, or all. The first row is
+-- looked for above the lowest offset, as in row_after.
+-- row: position int
+SELECT coalesce((SELECT min(q.position) FROM everfold.outbox q
+                  WHERE q.lane = 1
+                    AND q.position > (SELECT min(coalesce(m.position, 0))
+                                        FROM everfold.state s
+                                       CROSS JOIN generate_series(0, s.partitions - 1) AS p(number)
+                                        LEFT JOIN everfold.lane_offset m
+                                               ON m.lane = 1 AND m.partition = p.number)) - 1,
+                (SELECT max(e.position) FROM everfold.event e), 0);
+
 -- name: lane_offset_get
 -- binds: 1 lane int, 2 partitions int[]
 -- rows pg_offset_row: partition int, offset.position int, offset.in_flight int,

@@ -68,6 +68,72 @@ ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
     return st;
 }
 
+/* --- delivery --------------------------------------------------------------------------------- */
+
+typedef struct delivery {
+    const ef__retry_query *query;
+    int64_t position;
+    ef__retry_stream_list *streams;
+} delivery;
+
+static ef_status send_delivery(ef__pg_conn *conn, const ef__retry_query *query, ef_error *err)
+{
+    ef_status st = ef__pg_send(conn, PJ_OUTBOX_DELIVERED, NULL, err);
+
+    return st == EF_OK ? pj_send_retry_streams(conn, query, err) : st;
+}
+
+static ef_status receive_delivery(const delivery *d, ef__pg_conn *conn, int64_t *out, ef_error *err)
+{
+    ef__retry_stream_list *streams = d->streams;
+    ef_status st = ef__memory_prepare(&streams->room, err);
+
+    if (st == EF_OK)
+        st = pj_receive_outbox_delivered(conn, out, NULL, err);
+    return st == EF_OK ? pj_receive_retry_streams(conn, &streams->room->arena, &streams->items,
+                                                  &streams->count, err)
+                       : st;
+}
+
+static ef_status read_delivery(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    delivery *d = context;
+    ef_status st = send_delivery(conn, d->query, err);
+
+    return st == EF_OK ? receive_delivery(d, conn, &d->position, err) : st;
+}
+
+/* Without a check for events that have no position yet: those are not delivered. */
+void *pg_delivery_send(ef_journal *journal, const ef__retry_query *query)
+{
+    ef__pg_pool *pool = pg_store_of(journal)->pool;
+    ef__pg_conn *conn = NULL;
+    ef_status st = ef__pg_pool_get(pool, &conn, NULL);
+
+    if (st == EF_OK)
+        st = send_delivery(conn, query, NULL);
+    if (st == EF_OK)
+        st = ef__pg_sync(conn, NULL);
+    if (st == EF_OK)
+        return conn;
+    ef__pg_pool_put(pool, conn);
+    return NULL;
+}
+
+ef_status pg_delivery_receive(ef_journal *journal, void *sent, const ef__retry_query *query,
+                              int64_t *out_delivered, ef__retry_stream_list *out, ef_error *err)
+{
+    ef__pg_pool *pool = pg_store_of(journal)->pool;
+    delivery d = {.query = query, .streams = out};
+    ef_status st = sent ? receive_delivery(&d, sent, &d.position, NULL) : EF_BUSY;
+
+    ef__pg_pool_put(pool, sent);
+    if (st != EF_OK)
+        st = ef__pg_with_conn(pool, read_delivery, &d, err);
+    *out_delivered = d.position;
+    return st;
+}
+
 /* --- revisions -------------------------------------------------------------------------------- */
 
 typedef struct revise_job {

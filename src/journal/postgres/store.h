@@ -240,5 +240,8 @@ ef_status pg_outbox_ls(ef_journal *journal, const ef_outbox_query *query, ef_row
                        ef_error *err);
 ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err);
+void *pg_delivery_send(ef_journal *journal, const ef__retry_query *query);
+ef_status pg_delivery_receive(ef_journal *journal, void *sent, const ef__retry_query *query,
+                              int64_t *out_delivered, ef__retry_stream_list *out, ef_error *err);
 ef_status pg_revise(ef_journal *journal, const ef__revision_request *revise, ef_row_list *out,
                     ef_error *err);
