@@ -36,7 +36,7 @@ INSERT INTO everfold.event SELECT n, 1 + n % 1000, 1 + n / 1000, 1 + n % 5, 1, n
     decode(md5(n::text) || md5(n::text), 'hex') FROM generate_series(1, 40000) n;
 INSERT INTO everfold.event_id SELECT 't', id, stream, seq FROM everfold.event;
 INSERT INTO everfold.outbox SELECT 1, n, n % 16 FROM generate_series(1, 40000) n;
-INSERT INTO everfold.lane_offset SELECT 1, n, 0, 0, 0, 0, 0 FROM generate_series(0, 15) n;
+INSERT INTO everfold.lane_offset SELECT 1, n, 0, 0, 0, 0, 0, 0 FROM generate_series(0, 15) n;
 INSERT INTO everfold.retry_row SELECT 2, n, n % 16, 1 + n % 1000, 1 + n / 1000, n % 4, false,
     n <= 1000, 1, n, '', 0, 0 FROM generate_series(1, 20000) n WHERE n % 4 <> 1;
 INSERT INTO everfold.lane(name, kind, enabled, types) VALUES ('failing', 1, true, ''), ('calm', 1, true, ''),

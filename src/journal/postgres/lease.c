@@ -25,7 +25,7 @@ ef_status pg_leases_send(pg_store *store, ef__pg_conn *conn, const pg_lane *lane
     ef_lease_key key = ef__lane_lease(lane->kind, name, 0);
     ef__pg_array partitions = pg_array_of_partitions(held, count);
 
-    return pj_send_lease_lock_shared(conn, key.kind, key.name, &partitions, pg_clock(store), err);
+    return pj_send_lease_lock_held(conn, key.kind, key.name, &partitions, pg_clock(store), err);
 }
 
 /* Checks that the lease of a key is live under `token`. */
@@ -35,7 +35,7 @@ static ef_status check_lease(ef__pg_rows rows, const ef_lease_key *key, int64_t 
     pg_lease_row found;
     int64_t found_token = 0;
 
-    while (pj_next_lease_lock_shared(&rows, &found)) {
+    while (pj_next_lease_lock_held(&rows, &found)) {
         if (found.key.partition != key->partition)
             continue;
         if (ef__lease_check(&found.row, token, found.now_us) == EF_OK)
@@ -64,7 +64,7 @@ ef_status pg_token_check(pg_store *store, ef__pg_conn *conn, const ef_lease_key 
     ef__pg_rows rows;
 
     ef__pg_array_int(&partitions, key->partition);
-    rows = pj_each_lease_lock_shared(ef__pg_on_conn(conn), key->kind, key->name, &partitions,
+    rows = pj_each_lease_lock_held(ef__pg_on_conn(conn), key->kind, key->name, &partitions,
                                      pg_clock(store), NULL, err);
     if (rows.status == EF_OK)
         rows.status = check_lease(rows, key, token, err);

@@ -56,16 +56,17 @@ UPDATE everfold.worker w
          WHERE f.updated > c.now + $2 ORDER BY f.id FOR UPDATE OF f) b
  WHERE w.id = b.id;
 
--- name: lease_lock_shared
+-- name: lease_lock_held
 -- only: postgres SQLite has one writer at a time, which needs no lock
--- The leases under which a write is made. No take-over is possible before its transaction ends.
+-- The leases under which a write is made. No take-over is possible before its transaction ends, and no
+-- other write under them: it waits, and then sees the offsets that this one has changed.
 -- binds: 1 kind int, 2 name text, 3 partitions int[], 4 now clock
 -- rows pg_lease_row: key.partition int, row.owner text, row.token int, row.until_us int,
 --        row.updated_us int, now_us int
 SELECT l.partition, l.owner, l.token, l.until, l.updated, everfold.clock_us($4)
   FROM everfold.lease l
  WHERE l.kind = $1 AND l.name = $2 AND l.partition = ANY ($3)
- ORDER BY l.partition FOR SHARE OF l;
+ ORDER BY l.partition FOR NO KEY UPDATE OF l;
 
 -- name: clock
 -- only: postgres the clock of SQLite is that of the process

@@ -109,8 +109,10 @@ SELECT e.position, n.tenant, n.stream, e.seq, e.id, n.stored_type, n.type, e.sch
          WHERE q.lane = $1 AND q.partition = ANY ($2)
            AND q.position > (SELECT greatest(min(coalesce(m.position, 0)), $5)
                                FROM unnest($2) AS h(partition)
-                               LEFT JOIN everfold.lane_offset m
-                                      ON m.lane = $1 AND m.partition = h.partition)
+                               LEFT JOIN LATERAL (
+                                    SELECT * FROM everfold.lane_offset x
+                                     WHERE x.lane = $1 AND x.partition = h.partition
+                                     ORDER BY x.change DESC LIMIT 1) m ON true)
          ORDER BY q.position LIMIT $3) o
  CROSS JOIN LATERAL (
        SELECT * FROM everfold.event x WHERE x.position = o.position OFFSET 0) e
@@ -136,8 +138,10 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
                  WHERE q.lane = $1 AND q.partition = ANY ($2)
                    AND q.position > (SELECT greatest(min(coalesce(m.position, 0)), $5)
                                        FROM unnest($2) AS h(partition)
-                                       LEFT JOIN everfold.lane_offset m
-                                              ON m.lane = $1 AND m.partition = h.partition)
+                                       LEFT JOIN LATERAL (
+                                            SELECT * FROM everfold.lane_offset x
+                                             WHERE x.lane = $1 AND x.partition = h.partition
+                                             ORDER BY x.change DESC LIMIT 1) m ON true)
                  ORDER BY q.position LIMIT $3) o
           JOIN everfold.log l ON l.position = o.position) e
  ORDER BY e.position;
@@ -177,28 +181,43 @@ SELECT coalesce((SELECT min(q.position) FROM everfold.outbox q
                     AND q.position > (SELECT min(coalesce(m.position, 0))
                                         FROM everfold.state s
                                        CROSS JOIN generate_series(0, s.partitions - 1) AS p(number)
-                                        LEFT JOIN everfold.lane_offset m
-                                               ON m.lane = 1 AND m.partition = p.number)) - 1,
+                                        LEFT JOIN LATERAL (
+                                             SELECT * FROM everfold.lane_offset x
+                                              WHERE x.lane = 1 AND x.partition = p.number
+                                              ORDER BY x.change DESC LIMIT 1) m ON true)) - 1,
                 (SELECT max(e.position) FROM everfold.event e), 0);
 
 -- name: lane_offset_get
+-- The lease of each partition is locked. Of a partition the row with the highest number of changes is read,
+-- by a search from the end of the index: a row that is updated for every batch has a version for each change
+-- that a held snapshot may still read, and versions before the last one are not visited.
 -- binds: 1 lane int, 2 partitions int[]
 -- rows pg_offset_row: partition int, offset.position int, offset.in_flight int,
 --        offset.in_flight_token int, offset.suspect int
-SELECT partition, position, in_flight, in_flight_token, suspect FROM everfold.lane_offset
- WHERE lane = $1 AND partition = ANY ($2) ORDER BY partition FOR UPDATE;
+SELECT m.partition, m.position, m.in_flight, m.in_flight_token, m.suspect
+  FROM unnest($2) AS h(partition)
+ CROSS JOIN LATERAL (
+       SELECT * FROM everfold.lane_offset x WHERE x.lane = $1 AND x.partition = h.partition
+        ORDER BY x.change DESC LIMIT 1) m;
 
 -- name: lane_offset_put
 -- binds: 1 lane int, 2 partitions int[], 3 positions int[], 4 in_flight int[], 5 in_flight_tokens
 --        int[], 6 suspects int[], 7 now clock
-INSERT INTO everfold.lane_offset(lane, partition, position, in_flight, in_flight_token, suspect, updated)
-SELECT $1::integer, u.partition::integer, u.position, u.in_flight, u.token, u.suspect,
-       everfold.clock_us($7)
-  FROM unnest($2, $3, $4, $5, $6) AS u(partition, position, in_flight, token, suspect)
-    ON CONFLICT (lane, partition)
-    DO UPDATE SET position = excluded.position, in_flight = excluded.in_flight,
-                  in_flight_token = excluded.in_flight_token, suspect = excluded.suspect,
-                  updated = excluded.updated;
+WITH given AS MATERIALIZED (
+    SELECT u.*, everfold.clock_us($7) AS now,
+           (SELECT x.change FROM everfold.lane_offset x
+             WHERE x.lane = $1 AND x.partition = u.partition ORDER BY x.change DESC LIMIT 1) AS change
+      FROM unnest($2, $3, $4, $5, $6) AS u(partition, position, in_flight, token, suspect)),
+changed AS (
+    UPDATE everfold.lane_offset m
+       SET change = m.change + 1, position = g.position, in_flight = g.in_flight,
+           in_flight_token = g.token, suspect = g.suspect, updated = g.now
+      FROM given g
+     WHERE m.lane = $1 AND m.partition = g.partition AND m.change = g.change)
+INSERT INTO everfold.lane_offset(lane, partition, position, in_flight, in_flight_token, suspect,
+                                 updated, change)
+SELECT $1::integer, g.partition::integer, g.position, g.in_flight, g.token, g.suspect, g.now, 0
+  FROM given g WHERE g.change IS NULL;
 
 -- name: outbox_delete_acked
 -- Deletes the rows that the offsets have just moved past, in all partitions at once. Queued rows are

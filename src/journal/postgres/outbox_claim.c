@@ -3,9 +3,9 @@
  *
  * One transaction of two round trips: leases, offsets, rows and events; then the record of the rows
  * in flight, which must be committed before the caller gets the rows: after a crash the next owner
- * knows which events may have caused it. Leases and offsets stay locked. Rows are in order of
- * position, and positions are given one transaction at a time, so no row appears below one that was
- * read.
+ * knows which events may have caused it. Leases stay locked, and with them the offsets. Rows are in
+ * order of position, and positions are given one transaction at a time, so no row appears below one
+ * that was read.
  */
 #include "store.h"
 
@@ -226,6 +226,18 @@ static ef_status find_blocked(claim_job *job, ef__pg_conn *conn, ef_error *err)
     return ef__pg_rows_end(&rows);
 }
 
+/* A partition without rows keeps its offset, and the next claims would begin there: so it is moved
+ * up to the last row of the batch, below which the partition has none, now and then. */
+static void move_idle_offsets(const claim_job *job)
+{
+    int64_t last = job->out->items[job->out->count - 1].event->position;
+
+    for (size_t h = 0; h < job->is->held_count; h++)
+        if (job->now[h].in_flight <= job->now[h].position &&
+            job->now[h].position < last - PG_IDLE_POSITIONS)
+            job->now[h].position = last;
+}
+
 static ef_status claim_queued(claim_job *job, ef__pg_conn *conn, ef_error *err)
 {
     ef__pg_rows rows = {0};
@@ -255,6 +267,8 @@ static ef_status claim_queued(claim_job *job, ef__pg_conn *conn, ef_error *err)
     memcpy(job->now, job->before, job->is->held_count * sizeof *job->now);
     ef__lane_offsets_claim(job->now, job->is->held, job->is->held_count, &job->map, job->out,
                            job->is->after != 0);
+    if (job->out->count && !job->out->items[0].suspect)
+        move_idle_offsets(job);
     return pg_offsets_put(job->store, conn, job->lane.id, job->is->held, job->is->held_count,
                           job->before, job->now, err);
 }
