@@ -552,6 +552,44 @@ CONTRACT(a_view_that_ends_a_query_is_not_left_at_the_server)
     ef__buf_release(&many);
 }
 
+/* --- rows that change often ------------------------------------------------------------------- */
+
+/* The step of a row is part of its key, so the key alone does not refuse a second row. */
+CONTRACT(a_row_that_has_changed_often_is_not_made_twice)
+{
+    fixture *t = *state;
+    int64_t g = add_generation(t, "a", "");
+    counter c = {.t = t, .generation = g};
+    ef__arena arena = EF__ARENA_INIT(64 * 1024 * 1024);
+    ef__view_change view = {.view = {.id = str("v0"), .data = str("1"), .schema = 1}};
+    ef__watermark_change mark = {.tenant = str(""),
+                                 .stream = str("s0"),
+                                 .after = {.applied_seq = 1, .expected_next_seq = 2}};
+    ef__generation_change views = {.generation = g, .era = 1, .views = &view, .view_count = 1};
+    ef__generation_change marks = {
+        .generation = g, .era = 1, .watermarks = &mark, .watermark_count = 1};
+
+    for (int round = 0; round < 2 * ROUNDS; round++) {
+        OK(count_up(&c, t->views, round, &arena, &t->err));
+        ef__arena_reset(&arena);
+    }
+    ef__arena_release(&arena);
+    CHECK_STATUS(
+        EF_CONFLICT,
+        t->views->ops->commit(
+            t->views, &(ef__views_commit){.generations = &views, .generation_count = 1}, &t->err),
+        &t->err);
+    CHECK_STATUS(
+        EF_CONFLICT,
+        t->views->ops->commit(
+            t->views, &(ef__views_commit){.generations = &marks, .generation_count = 1}, &t->err),
+        &t->err);
+    CHECK_STR("12",
+              str(postgres_run(t, "SELECT count(*) FROM everfold_views.view WHERE step > 1")));
+    CHECK_STR("1",
+              str(postgres_run(t, "SELECT count(*) FROM everfold_views.watermark WHERE step = 7")));
+}
+
 CONTRACT_MAIN(CASE(no_update_is_lost_however_many_write_the_same_views),
               CASE(nothing_is_missed_at_the_seam_while_the_queue_commits),
               CASE(a_dropped_connection_is_made_again),
@@ -559,4 +597,5 @@ CONTRACT_MAIN(CASE(no_update_is_lost_however_many_write_the_same_views),
               CASE(a_newer_schema_is_left_alone), CASE(views_are_read_with_plain_sql),
               CASE(a_role_sees_the_tenant_that_it_has_set_and_no_other),
               CASE(only_views_that_may_match_come_from_the_server),
-              CASE(a_view_that_ends_a_query_is_not_left_at_the_server))
+              CASE(a_view_that_ends_a_query_is_not_left_at_the_server),
+              CASE(a_row_that_has_changed_often_is_not_made_twice))

@@ -35,11 +35,14 @@ static bool sort_into(const ef__generation_change *change, vp_sorted *out)
             ef__view_digest(&views[i]->view, at->digest);
             out->key_count += views[i]->key_count;
         }
+        out->views_made += ef__digest_is_none(views[i]->before);
         out->view_count++;
     }
-    for (size_t i = 0; sorted && i < change->watermark_count; i++)
+    for (size_t i = 0; sorted && i < change->watermark_count; i++) {
+        out->watermarks_made += ef__watermark_is_none(&watermarks[i]->before);
         out->watermarks[out->watermark_count++] =
             (struct vp_watermark_at){change->generation, watermarks[i]};
+    }
     free(views);
     free(watermarks);
     return sorted;
@@ -152,6 +155,29 @@ ef_status vp_send_watermarks(ef__pg_conn *conn, const vp_sorted *sorted, ef_erro
             bytes_str(hash, ef__watermark_is_none(&w->before) ? EF_HASH_BYTES : sizeof hash));
     }
     return vp_send_watermark_put(conn, &put, err);
+}
+
+ef_status vp_send_made(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err)
+{
+    struct vp_watermark_count watermarks = {0};
+    struct vp_view_count views = {0};
+    ef_status st = EF_OK;
+
+    for (size_t i = 0; sorted->watermarks_made && i < sorted->watermark_count; i++) {
+        const ef__watermark_change *w = sorted->watermarks[i].change;
+        if (ef__watermark_is_none(&w->before))
+            add_key(&watermarks.generations, &watermarks.tenants, &watermarks.streams,
+                    sorted->watermarks[i].generation, w->tenant, w->stream);
+    }
+    for (size_t i = 0; sorted->views_made && i < sorted->view_count; i++) {
+        const ef__view_change *v = sorted->views[i].change;
+        if (ef__digest_is_none(v->before))
+            add_key(&views.generations, &views.tenants, &views.ids, sorted->views[i].generation,
+                    v->view.tenant, v->view.id);
+    }
+    if (sorted->watermarks_made)
+        st = vp_send_watermark_count(conn, &watermarks, err);
+    return st == EF_OK && sorted->views_made ? vp_send_view_count(conn, &views, err) : st;
 }
 
 ef_status vp_send_resolve(ef__pg_conn *conn, const vp_sorted *sorted, int64_t now_us, ef_error *err)

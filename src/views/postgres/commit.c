@@ -86,13 +86,22 @@ static ef_status send_locks(commit_work *w, ef__pg_conn *conn, ef_error *err)
 
 static ef_status send_fences(const commit_work *w, ef__pg_conn *conn, ef_error *err)
 {
-    struct vp_fence_pass pass = {0};
+    ef__pg_array scopes = {0}, tokens = {0};
+    ef__pg_params params = {0};
+    ef_status st;
 
     for (size_t i = 0; i < w->fence_count; i++) {
-        ef__pg_array_str(&pass.scopes, w->fences[i].scope);
-        ef__pg_array_int(&pass.tokens, w->fences[i].token);
+        ef__pg_array_str(&scopes, w->fences[i].scope);
+        ef__pg_array_int(&tokens, w->fences[i].token);
     }
-    return vp_send_fence_pass(conn, &pass, err);
+    ef__pg_add_array_of(&params, &scopes, EF__PG_TEXT);
+    ef__pg_add_array_of(&params, &tokens, EF__PG_INT);
+    st = ef__pg_send(conn, VP_FENCE_RAISE, &params, err);
+    if (st == EF_OK)
+        st = ef__pg_send(conn, VP_FENCE_HIGHER, &params, err);
+    ef__pg_array_release(&scopes);
+    ef__pg_array_release(&tokens);
+    return st;
 }
 
 static ef__pg_array generation_ids(const commit_work *w)
@@ -129,6 +138,8 @@ static ef_status send_changes(commit_work *w, ef__pg_conn *conn, ef_error *err)
         st = vp_send_watermarks(conn, &w->sorted, err);
     if (st == EF_OK && w->sorted.view_count)
         st = vp_send_views(conn, &w->sorted, err);
+    if (st == EF_OK)
+        st = vp_send_made(conn, &w->sorted, err);
     if (st == EF_OK && w->sorted.key_count)
         st = vp_send_keys(conn, &w->sorted, err);
     if (st == EF_OK)
@@ -160,10 +171,12 @@ static ef_status send_all(commit_work *w, ef__pg_conn *conn, ef_error *err)
 
 static ef_status receive_fences(ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
-    struct vp_fence_pass_row higher;
+    struct vp_fence_higher_row higher;
+    ef__pg_rows rows = {.status = ef__pg_receive(conn, NULL, err)};
 
-    if (vp_next_fence_pass(&rows, &higher))
+    if (rows.status == EF_OK)
+        rows = ef__pg_rows_receive(conn, NULL, err);
+    if (vp_next_fence_higher(&rows, &higher))
         rows.status = ef__fence_passed(higher.scope, higher.given, higher.found, err);
     return ef__pg_rows_end(&rows);
 }
@@ -237,6 +250,16 @@ static ef_status receive_changes(commit_work *w, ef__pg_conn *conn, ef_error *er
         st = vp_receive_view_put(conn, &whole, NULL, err);
         if (st == EF_OK)
             st = compare_count(sorted->view_count, whole, "views", err);
+    }
+    if (st == EF_OK && sorted->watermarks_made) {
+        st = vp_receive_watermark_count(conn, &whole, NULL, err);
+        if (st == EF_OK)
+            st = compare_count(sorted->watermarks_made, whole, "watermarks", err);
+    }
+    if (st == EF_OK && sorted->views_made) {
+        st = vp_receive_view_count(conn, &whole, NULL, err);
+        if (st == EF_OK)
+            st = compare_count(sorted->views_made, whole, "views", err);
     }
     if (st == EF_OK && sorted->key_count)
         st = ef__pg_receive(conn, NULL, err);

@@ -164,7 +164,9 @@ CREATE TABLE everfold_views.view (
     last_position bigint NOT NULL,
     last_seq bigint NOT NULL,
     schema integer NOT NULL,
-    digest bytea NOT NULL
+    digest bytea NOT NULL,
+    step bigint DEFAULT 0 NOT NULL,
+    change smallint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='80');
 CREATE TABLE everfold_views.view_change (
@@ -180,7 +182,8 @@ CREATE TABLE everfold_views.view_index (
     tenant text NOT NULL COLLATE pg_catalog."C",
     id text NOT NULL COLLATE pg_catalog."C",
     idx integer NOT NULL,
-    key bytea NOT NULL
+    key bytea NOT NULL,
+    step bigint DEFAULT 0 NOT NULL
 );
 CREATE VIEW everfold_views.views WITH (security_invoker='true') AS
  SELECT g.name AS projection,
@@ -205,7 +208,9 @@ CREATE TABLE everfold_views.watermark (
     stream text NOT NULL COLLATE pg_catalog."C",
     applied_seq bigint NOT NULL,
     expected_next_seq bigint NOT NULL,
-    hash bytea NOT NULL
+    hash bytea NOT NULL,
+    step bigint DEFAULT 0 NOT NULL,
+    change smallint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='80');
 ALTER TABLE ONLY everfold_views.failure
@@ -231,11 +236,11 @@ ALTER TABLE ONLY everfold_views.tenant_cursor
 ALTER TABLE ONLY everfold_views.view_change
     ADD CONSTRAINT view_change_pkey PRIMARY KEY (generation, tenant, number);
 ALTER TABLE ONLY everfold_views.view_index
-    ADD CONSTRAINT view_index_pkey PRIMARY KEY (generation, tenant, id, idx);
+    ADD CONSTRAINT view_index_pkey PRIMARY KEY (generation, tenant, id, idx, step);
 ALTER TABLE ONLY everfold_views.view
-    ADD CONSTRAINT view_pkey PRIMARY KEY (generation, tenant, id);
+    ADD CONSTRAINT view_pkey PRIMARY KEY (generation, tenant, id, step);
 ALTER TABLE ONLY everfold_views.watermark
-    ADD CONSTRAINT watermark_pkey PRIMARY KEY (generation, tenant, stream);
+    ADD CONSTRAINT watermark_pkey PRIMARY KEY (generation, tenant, stream, step);
 CREATE INDEX failure_all ON everfold_views.failure USING btree (generation, id);
 CREATE INDEX failure_open ON everfold_views.failure USING btree (generation, id) WHERE open;
 CREATE UNIQUE INDEX failure_open_once ON everfold_views.failure USING btree (generation, tenant, stream, seq) WHERE open;

@@ -95,6 +95,7 @@ typedef struct vp_sorted {
         uint64_t digest[2]; /* after; 0 when deleted */
     } * views;
     size_t view_count, key_count;
+    size_t views_made, watermarks_made; /* that did not exist */
     struct vp_watermark_at {
         int64_t generation;
         const ef__watermark_change *change;
@@ -108,6 +109,8 @@ void vp_sorted_release(vp_sorted *sorted); /* also one that is zeroed */
 /* Each sends one statement, or none if there are no such changes. */
 ef_status vp_send_watermarks(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
 ef_status vp_send_views(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
+/* Counts the rows of those that did not exist: watermarks, then views. */
+ef_status vp_send_made(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
 ef_status vp_send_keys(ef__pg_conn *conn, const vp_sorted *sorted, ef_error *err);
 ef_status vp_send_counts(ef__pg_conn *conn, const ef__views_commit *commit, const vp_sorted *sorted,
                          int64_t now_us, ef_error *err);

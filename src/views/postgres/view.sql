@@ -4,27 +4,50 @@
 -- Inserts views that did not exist, updates views that are still as they were read, and leaves others unchanged:
 -- one statement for a whole commit, which locks rows in the order of the arrays, which is that of keys.
 --
--- The digest of a proposed row is the new digest followed by the digest that was read (nothing if the view did
--- not exist). An existing row is updated if its digest is the one that was read. A missing row is inserted as
--- proposed; if its digest then has 32 bytes, another transaction has deleted the view. The statement succeeded if
--- the number of whole rows is the number of rows given. Otherwise the transaction must be rolled back.
+-- A digest is the new one, followed by the one that was read if the view existed. The statement succeeded if the
+-- number of rows that it has written is the number of rows given, and view_count finds no other row of a view that
+-- was inserted. Otherwise the transaction must be rolled back.
+--
+-- The row of a view is the one with its last step (0008_steps.sql), found from the end of the index.
 -- A view that is to be deleted is compared and locked like the others, and deleted next (view_delete).
 -- only: postgres SQLite has insert, update and delete, and needs no order of locks
 -- binds: 1 generations int[], 2 tenants text[], 3 ids text[], 4 data text[], 5 last_positions
 --        int[], 6 last_seqs int[], 7 schemas int[], 8 digests blob[]
 -- row: whole int
-WITH put AS (
-    INSERT INTO everfold_views.view AS v (generation, tenant, id, data, last_position, last_seq,
-                                          schema, digest)
+WITH given AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
                          $6::bigint[], $7::bigint[], $8::bytea[])
-        ON CONFLICT (generation, tenant, id) DO UPDATE
-       SET data = excluded.data, last_position = excluded.last_position,
-           last_seq = excluded.last_seq, schema = excluded.schema,
-           digest = substr(excluded.digest, 1, 16)
-     WHERE v.digest = substr(excluded.digest, 17)
-    RETURNING octet_length(v.digest) = 16 AS whole)
-SELECT count(*) FROM put WHERE whole;
+                  AS g(generation, tenant, id, data, last_position, last_seq, schema, digest)),
+changed AS (
+    UPDATE everfold_views.view v
+       SET data = g.data, last_position = g.last_position, last_seq = g.last_seq,
+           schema = g.schema::integer, digest = substr(g.digest, 1, 16),
+           step = v.step + (v.change + 1) / 16, change = (v.change + 1) % 16
+      FROM given g
+     CROSS JOIN LATERAL (
+           SELECT x.ctid AS at FROM everfold_views.view x
+            WHERE x.generation = g.generation AND x.tenant = g.tenant AND x.id = g.id
+            ORDER BY x.step DESC LIMIT 1) n
+     WHERE octet_length(g.digest) = 32 AND v.ctid = n.at AND v.digest = substr(g.digest, 17)
+    RETURNING 1),
+made AS (
+    INSERT INTO everfold_views.view(generation, tenant, id, data, last_position, last_seq, schema,
+                                    digest)
+    SELECT * FROM given g WHERE octet_length(g.digest) = 16
+        ON CONFLICT DO NOTHING
+    RETURNING 1)
+SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM made);
+
+-- name: view_count
+-- After view_put, because a statement sees what was committed before it began: the rows of views that were
+-- inserted. There are more if another transaction has inserted one and changed its step.
+-- only: postgres SQLite has one writer
+-- binds: 1 generations int[], 2 tenants text[], 3 ids text[]
+-- row: rows int
+SELECT count(*) FROM unnest($1::bigint[], $2::text[], $3::text[]) AS g(generation, tenant, id)
+ CROSS JOIN LATERAL (
+       SELECT 1 FROM everfold_views.view x
+        WHERE x.generation = g.generation AND x.tenant = g.tenant AND x.id = g.id OFFSET 0) v;
 
 -- name: view_delete
 -- Views that view_put has locked, with their index entries.
@@ -38,7 +61,8 @@ DELETE FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $
 -- row vp_view_row: view.data text, view.last_position int, view.last_seq int, view.schema int,
 --        digest bytes
 SELECT data, last_position, last_seq, schema, digest
-  FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $3;
+  FROM everfold_views.view WHERE generation = $1 AND tenant = $2 AND id = $3
+ ORDER BY step DESC LIMIT 1;
 
 -- name: view_get_many
 -- For each key that has a view: the index of the key in the arrays, from 1, and the view.
@@ -50,7 +74,8 @@ SELECT a.n, v.data, v.last_position, v.last_seq, v.schema, v.digest
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS a(tenant, id, n)
  CROSS JOIN LATERAL (
        SELECT * FROM everfold_views.view w
-        WHERE w.generation = $1 AND w.tenant = a.tenant AND w.id = a.id OFFSET 0) v;
+        WHERE w.generation = $1 AND w.tenant = a.tenant AND w.id = a.id
+        ORDER BY w.step DESC LIMIT 1) v;
 
 -- name: view_cut
 -- binds: as cursor_cut
@@ -58,14 +83,25 @@ DELETE FROM everfold_views.view
  WHERE ctid = ANY (ARRAY(SELECT ctid FROM everfold_views.view WHERE generation = $1 LIMIT $2));
 
 -- name: index_put
--- Unchanged entries are not written. view_put has locked the views' rows, so no other transaction writes entries
--- of them.
+-- Unchanged entries are neither written nor locked. view_put has locked the views' rows, so no other transaction
+-- writes entries of them. As view_put, it finds an entry by its last step.
 -- only: postgres SQLite packs the keys beside the view, to know what has to go
 -- binds: 1 generations int[], 2 tenants text[], 3 ids text[], 4 indexes int[], 5 keys blob[]
-INSERT INTO everfold_views.view_index AS i (generation, tenant, id, idx, key)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
-    ON CONFLICT (generation, tenant, id, idx) DO UPDATE SET key = excluded.key
- WHERE i.key <> excluded.key;
+WITH given AS MATERIALIZED (
+    SELECT g.*, n.at
+      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
+           AS g(generation, tenant, id, idx, key)
+      LEFT JOIN LATERAL (
+           SELECT x.ctid AS at, x.key FROM everfold_views.view_index x
+            WHERE x.generation = g.generation AND x.tenant = g.tenant AND x.id = g.id
+              AND x.idx = g.idx
+            ORDER BY x.step DESC LIMIT 1) n ON true
+     WHERE n.key IS DISTINCT FROM g.key),
+changed AS (
+    UPDATE everfold_views.view_index i SET key = g.key, step = i.step + 1
+      FROM given g WHERE i.ctid = g.at)
+INSERT INTO everfold_views.view_index(generation, tenant, id, idx, key)
+SELECT g.generation, g.tenant, g.id, g.idx, g.key FROM given g WHERE g.at IS NULL;
 
 -- name: index_trim
 -- Deletes entries of a view that is in fewer indexes than before. Programs give every view a key in every index,
@@ -107,7 +143,8 @@ SELECT v.data, v.last_position, v.last_seq, v.schema, NULL::bytea, i.key, i.id
          ORDER BY key, id LIMIT $8) i
  CROSS JOIN LATERAL (
        SELECT * FROM everfold_views.view w
-        WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id OFFSET 0) v
+        WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id
+        ORDER BY w.step DESC LIMIT 1) v
  ORDER BY i.key, i.id;
 
 -- name: index_scan_down
@@ -120,7 +157,8 @@ SELECT v.data, v.last_position, v.last_seq, v.schema, NULL::bytea, i.key, i.id
          ORDER BY key DESC, id DESC LIMIT $8) i
  CROSS JOIN LATERAL (
        SELECT * FROM everfold_views.view w
-        WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id OFFSET 0) v
+        WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id
+        ORDER BY w.step DESC LIMIT 1) v
  ORDER BY i.key DESC, i.id DESC;
 
 -- The same scans with a sieve: the server leaves out views that do not have the needle (where.c) in their
@@ -181,7 +219,8 @@ SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, NULL::bytea
                  ORDER BY key, id LIMIT $8) i
          CROSS JOIN LATERAL (
                SELECT * FROM everfold_views.view w
-                WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id OFFSET 0) v
+                WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id
+                ORDER BY w.step DESC LIMIT 1) v
         WINDOW w AS (ORDER BY i.key, i.id
                      ROWS UNBOUNDED PRECEDING)) page
  WHERE may OR place = $8
@@ -203,7 +242,8 @@ SELECT CASE WHEN may THEN data END, last_position, last_seq, schema, NULL::bytea
                  ORDER BY key DESC, id DESC LIMIT $8) i
          CROSS JOIN LATERAL (
                SELECT * FROM everfold_views.view w
-                WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id OFFSET 0) v
+                WHERE w.generation = $1 AND w.tenant = $2 AND w.id = i.id
+                ORDER BY w.step DESC LIMIT 1) v
         WINDOW w AS (ORDER BY i.key DESC, i.id DESC
                      ROWS UNBOUNDED PRECEDING)) page
  WHERE may OR place = $8

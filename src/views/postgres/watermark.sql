@@ -1,30 +1,54 @@
 -- Watermarks, fences and failures.
 
 -- name: watermark_put
--- As view_put does: the hash of a proposed row is the new hash followed by the watermark that was read (hash,
--- applied_seq, expected_next_seq), or by nothing if there was none.
+-- As view_put does: a hash is the new one, followed by the watermark that was read (hash, applied_seq,
+-- expected_next_seq), or by nothing if there was none.
 -- only: postgres SQLite has insert and update, and needs no order of locks
 -- binds: 1 generations int[], 2 tenants text[], 3 streams text[], 4 applied int[], 5 expected
 --        int[], 6 hashes blob[]
 -- row: whole int
-WITH put AS (
-    INSERT INTO everfold_views.watermark AS w (generation, tenant, stream, applied_seq,
-                                               expected_next_seq, hash)
+WITH given AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[],
                          $6::bytea[])
-        ON CONFLICT (generation, tenant, stream) DO UPDATE
-       SET applied_seq = excluded.applied_seq, expected_next_seq = excluded.expected_next_seq,
-           hash = substr(excluded.hash, 1, 32)
-     WHERE w.hash || int8send(w.applied_seq) || int8send(w.expected_next_seq)
-           = substr(excluded.hash, 33)
-    RETURNING octet_length(w.hash) = 32 AS whole)
-SELECT count(*) FROM put WHERE whole;
+                  AS g(generation, tenant, stream, applied_seq, expected_next_seq, hash)),
+changed AS (
+    UPDATE everfold_views.watermark w
+       SET applied_seq = g.applied_seq, expected_next_seq = g.expected_next_seq,
+           hash = substr(g.hash, 1, 32),
+           step = w.step + (w.change + 1) / 16, change = (w.change + 1) % 16
+      FROM given g
+     CROSS JOIN LATERAL (
+           SELECT x.ctid AS at FROM everfold_views.watermark x
+            WHERE x.generation = g.generation AND x.tenant = g.tenant AND x.stream = g.stream
+            ORDER BY x.step DESC LIMIT 1) n
+     WHERE octet_length(g.hash) > 32 AND w.ctid = n.at
+       AND w.hash || int8send(w.applied_seq) || int8send(w.expected_next_seq) = substr(g.hash, 33)
+    RETURNING 1),
+made AS (
+    INSERT INTO everfold_views.watermark(generation, tenant, stream, applied_seq,
+                                         expected_next_seq, hash)
+    SELECT * FROM given g WHERE octet_length(g.hash) = 32
+        ON CONFLICT DO NOTHING
+    RETURNING 1)
+SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM made);
+
+-- name: watermark_count
+-- As view_count.
+-- only: postgres SQLite has one writer
+-- binds: 1 generations int[], 2 tenants text[], 3 streams text[]
+-- row: rows int
+SELECT count(*) FROM unnest($1::bigint[], $2::text[], $3::text[]) AS g(generation, tenant, stream)
+ CROSS JOIN LATERAL (
+       SELECT 1 FROM everfold_views.watermark x
+        WHERE x.generation = g.generation AND x.tenant = g.tenant AND x.stream = g.stream
+       OFFSET 0) w;
 
 -- name: watermark_get
 -- binds: 1 generation int, 2 tenant text, 3 name text
 -- row ef__watermark: applied_seq int, expected_next_seq int, hash bytes
 SELECT applied_seq, expected_next_seq, hash
-  FROM everfold_views.watermark WHERE generation = $1 AND tenant = $2 AND stream = $3;
+  FROM everfold_views.watermark WHERE generation = $1 AND tenant = $2 AND stream = $3
+ ORDER BY step DESC LIMIT 1;
 
 -- name: watermark_get_many
 -- For each key that has a watermark: the index of the key in the arrays, from 1, and the watermark.
@@ -35,7 +59,8 @@ SELECT a.n, w.applied_seq, w.expected_next_seq, w.hash
   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS a(tenant, stream, n)
  CROSS JOIN LATERAL (
        SELECT * FROM everfold_views.watermark x
-        WHERE x.generation = $1 AND x.tenant = a.tenant AND x.stream = a.stream OFFSET 0) w;
+        WHERE x.generation = $1 AND x.tenant = a.tenant AND x.stream = a.stream
+        ORDER BY x.step DESC LIMIT 1) w;
 
 -- name: watermark_scan
 -- binds: 1 generation int, 2 tenant text, 3 stream text (to continue after), 4 limit int
@@ -56,20 +81,25 @@ DELETE FROM everfold_views.watermark
 -- row: token int
 SELECT token FROM everfold_views.fence WHERE scope = $1;
 
--- name: fence_pass
--- The fences with a higher token than the one given: no row means that all of them are passed. The rows stay
--- locked, so that no higher token passes before this transaction has ended.
+-- name: fence_raise
+-- Writes the tokens that are higher than those found. The rows stay locked, also the others, so that no
+-- higher token passes before this transaction has ended; a row whose token stays is not written.
 -- only: postgres SQLite reads and puts, because it has one writer
 -- binds: 1 scopes text[], 2 tokens int[]
+INSERT INTO everfold_views.fence AS f (scope, token)
+SELECT * FROM unnest($1::text[], $2::bigint[])
+    ON CONFLICT (scope) DO UPDATE SET token = excluded.token WHERE f.token < excluded.token;
+
+-- name: fence_higher
+-- After fence_raise, because a statement sees what was committed before it began: the fences with a higher
+-- token than the one given. No row means that all of them are passed.
+-- only: postgres SQLite reads and puts, because it has one writer
+-- binds: as fence_raise
 -- rows: scope text, given int, found int
-WITH passed AS (
-    INSERT INTO everfold_views.fence AS f (scope, token)
-    SELECT * FROM unnest($1::text[], $2::bigint[])
-        ON CONFLICT (scope) DO UPDATE SET token = greatest(f.token, excluded.token)
-    RETURNING scope, token)
-SELECT p.scope, g.token, p.token
-  FROM passed p JOIN unnest($1::text[], $2::bigint[]) AS g(scope, token) ON g.scope = p.scope
- WHERE p.token > g.token;
+SELECT g.scope, g.token, f.token
+  FROM unnest($1::text[], $2::bigint[]) AS g(scope, token)
+  JOIN everfold_views.fence f ON f.scope = g.scope
+ WHERE f.token > g.token;
 
 -- name: failure_put
 -- Opens a failure, or increments the attempts of the one that is open for this event.

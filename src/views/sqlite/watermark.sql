@@ -45,7 +45,7 @@ DELETE FROM watermark
 SELECT token FROM fence WHERE scope = ?1;
 
 -- name: fence_put
--- only: sqlite on PostgreSQL it is read and put by one statement (fence_pass)
+-- only: sqlite on PostgreSQL it is read and put by two statements (fence_raise, fence_higher)
 -- binds: 1 scope text, 2 token int
 INSERT INTO fence(scope, token) VALUES (?1, ?2)
     ON CONFLICT (scope) DO UPDATE SET token = excluded.token;
