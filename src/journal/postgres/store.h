@@ -21,7 +21,7 @@
 
 #define PG_READ_BYTES_ENOUGH (64 << 20) /* a read ends here even if more events were requested */
 #define PG_CLAIM_BYTES_ENOUGH (16 << 20)
-#define PG_IDLE_POSITIONS 10000 /* how far the offset of a partition without rows stays behind */
+#define PG_IDLE_POSITIONS 10000 /* the offset of a partition without rows lags by at most this */
 
 /* --- rows of statements ----------------------------------------------------------------------- */
 
