@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turn the .sql files of a back end into C: the texts of its statements, and a function for each.
 
-usage: sqlgen.py PREFIX OUT.h OUT.c [--sqlite HEADER | --postgres HEADER] FILE.sql… [MIGRATION.sql…]
+usage: sqlgen.py PREFIX OUT.h OUT.c [--sqlite HEADER | --postgres HEADER] FILE.sql… [MIGRATION.sql…] [CALLER.c…]
 
 A line `-- name: WORD` starts a statement. It becomes the constant PREFIX_WORD, and its text an entry
 of the array PREFIX_sql. Files in a folder called migrations become, in the order of their names,
@@ -9,7 +9,8 @@ the entries of PREFIX_migrations. Comments stay in the .sql file.
 
 With --sqlite or --postgres, the comments below the name also describe values, and functions are
 generated from them (the preamble of OUT.h lists them). HEADER declares the C types that are
-mentioned, and includes OUT.h after them; OUT.c includes HEADER.
+mentioned, and includes OUT.h after them; OUT.c includes HEADER. Of the functions, only those that a
+CALLER mentions are written, with what they call; all of them if there is no CALLER.
 
     -- binds: 1 lane int, 2 error text (why the row failed), 3 tenant text?
     -- binds: 1 now int, 2 run.id text, 3 run.lease.token int
@@ -29,6 +30,7 @@ the member of a row is NAME with has_NAME, a bind is a pointer. Only PostgreSQL:
 and clock (the time of a test, or null for that of the server). Arguments of one type could be swapped by
 mistake: a function that would have two takes all of them in a `struct PREFIX_WORD`.
 """
+import io
 import os
 import re
 import sys
@@ -213,7 +215,7 @@ class Writer:
     """The functions of a back end: what all have in common."""
 
     def __init__(self, prefix):
-        self.prefix, self.h, self.c = prefix, [], []
+        self.prefix, self.structs, self.functions = prefix, [], {}
 
     def takes_struct(self, s):
         """Two arguments of one type could be swapped by mistake: a struct names them."""
@@ -247,16 +249,25 @@ class Writer:
     def write_structs(self, s):
         if self.takes_struct(s) and not s.same_binds:
             members = "".join("    %s%s;\n" % argument for argument in s.arguments(self.c_type))
-            self.h.append("struct %s_%s {\n%s};\n" % (self.prefix, s.name, members))
+            self.structs.append("struct %s_%s {\n%s};\n" % (self.prefix, s.name, members))
         if s.columns and not s.same_row and self.row_type(s).startswith("struct "):
             members = "".join("    %s %s;\n" % (C_TYPES[c.kind], c.name)
                               + ("    bool has_%s;\n" % c.name if c.nullable else "") for c in s.columns)
-            self.h.append("%s {\n%s};\n" % (self.row_type(s), members))
+            self.structs.append("%s {\n%s};\n" % (self.row_type(s), members))
 
     def function(self, head, body, public=True):
-        if public:
-            self.h.append(head + ";\n")
-        self.c.append("%s%s\n{\n%s}\n\n" % ("" if public else "static ", head, body))
+        self.functions[re.search(r"(\w+)\(", head).group(1)] = (head, body, public)
+
+    def used(self, callers):
+        """The functions that the callers mention and what those call, in the order of writing."""
+        found, texts = set(), [open(f, encoding="utf-8").read() for f in callers]
+        if not callers:
+            return list(self.functions.values())
+        while texts:
+            fresh = set(re.findall(r"\w+", texts.pop())) & set(self.functions) - found
+            found |= fresh
+            texts += [self.functions[name][1] for name in fresh]
+        return [function for name, function in self.functions.items() if name in found]
 
     def constant(self, s):
         return ("%s_%s" % (self.prefix, s.name)).upper()
@@ -474,6 +485,20 @@ class Postgres(Writer):
 WRITERS = {"--sqlite": Sqlite, "--postgres": Postgres}
 
 
+class Output(io.StringIO):
+    """A file that keeps its time when its text is the same, so that nothing is compiled again."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def close(self):
+        if not os.path.exists(self.path) or open(self.path, encoding="utf-8").read() != self.getvalue():
+            with open(self.path, "w", encoding="utf-8") as file:
+                file.write(self.getvalue())
+        super().close()
+
+
 def write_texts(prefix, named, migrations, h, c):
     h.write("enum {\n")
     for s in named:
@@ -500,6 +525,7 @@ def main():
     header, writer = os.path.basename(out_h), None
     if files[0] in WRITERS:
         header, writer, files = files[1], WRITERS[files[0]](prefix), files[2:]
+    callers, files = [f for f in files if f.endswith(".c")], [f for f in files if not f.endswith(".c")]
     migrations = sorted(f for f in files if os.path.basename(os.path.dirname(f)) == "migrations")
     named = [s for f in files if f not in migrations for s in statements(f)]
     names = [s.name for s in named]
@@ -509,14 +535,16 @@ def main():
         describe(named, writer.MARK)
         for s in named:
             writer.write(s)
-    with open(out_h, "w", encoding="utf-8") as h, open(out_c, "w", encoding="utf-8") as c:
+    with Output(out_h) as h, Output(out_c) as c:
         h.write("/*\n * Made by sqlgen.py from the .sql files; do not edit.%s\n */\n#pragma once\n\n"
                 % ("\n *" + writer.PREAMBLE if writer else ""))
         c.write('/* Made by sqlgen.py from the .sql files; do not edit. */\n#include "%s"\n\n' % header)
         write_texts(prefix, named, migrations, h, c)
         if writer:
-            h.write("\n" + "\n".join(writer.h))
-            c.write("\n" + "".join(writer.c))
+            functions = writer.used(callers)
+            h.write("\n" + "\n".join(writer.structs + [head + ";\n" for head, _, public in functions if public]))
+            c.write("\n" + "".join("%s%s\n{\n%s}\n\n" % ("" if public else "static ", head, body)
+                                   for head, body, public in functions))
 
 
 main()

@@ -39,6 +39,19 @@ class Generator(unittest.TestCase):
 
     # --- what is made ---
 
+    def test_only_functions_that_callers_mention_are_made_with_what_they_call(self):
+        sql = ("-- name: a\n-- binds: 1 id int\n-- row: n int\nSELECT n FROM t WHERE id = $1;\n"
+               "-- name: b\n-- binds: 1 id int\nDELETE FROM t WHERE id = $1;\n")
+        with tempfile.TemporaryDirectory() as folder:
+            caller = pathlib.Path(folder, "caller.c")
+            caller.write_text("st = p_receive_a(conn, &n, NULL, err);\n", encoding="utf-8")
+            h, c, error = self.run_generator(sql, "--postgres", "store.h", str(caller))
+        self.assertEqual("", error)
+        self.assertIn("ef_status p_receive_a(", h)
+        self.assertIn("static bool next_a(", c)
+        for unused in ("p_one_a", "p_send_a", "bind_a", "p_send_b", "p_run_b"):
+            self.assertNotIn(unused, h + c)
+
     def test_a_statement_becomes_a_constant_and_its_text(self):
         h, c, _ = self.run_generator("-- name: one\n-- why\nSELECT 1;\n")
         self.assertIn("    P_ONE,\n    P_COUNT\n", h)
