@@ -48,9 +48,9 @@ typedef struct ef_engine_options {
                                     * to 5 min, failed at the 6th failure */
     ef_retry_options retry_publish; /* a message; only `factor` (default 1) and `cap_ms` (default 1
                                      * h) are used, the others are set per publisher */
-    size_t catch_up_batch; /* events of a read by cursor; the default depends on the view store */
-    size_t run_batch;      /* events of a step of a replay; default 1,000 */
-    const ef_clock *clock; /* default: the system's */
+    size_t catch_up_batch;          /* events of a step of a catch-up, at most; default 250,000 */
+    size_t run_batch;               /* events of a step of a replay; default 1,000 */
+    const ef_clock *clock;          /* default: the system's */
     const ef_log *log;
 } ef_engine_options;
 

@@ -69,8 +69,7 @@ static const ef__setting_spec specs[] = {
     INT("worker.batch", "1000", 1, EF_LIMIT_CLAIM_ROWS,
         "events that are claimed at a time; up to 16 times as many from a backlog"),
     INT("worker.catch_up_batch", "0", 0, 100000,
-        "events that a projection reads at a time while it catches up; 0: 10000, or 64000 with "
-        "LMDB"),
+        "events of a step of a projection that catches up, at most; 0: 250000"),
     INT("worker.run_batch", "1000", 1, 100000, "events that a replay reads at a time"),
     TEXT("worker.metrics_listen", "",
          "ADDRESS:PORT where `work` serves /metrics, /livez and /readyz; empty: nowhere"),

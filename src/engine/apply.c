@@ -133,6 +133,40 @@ ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err)
     return run_groups(engine, apply, err);
 }
 
+/* --- several batches -------------------------------------------------------------------------- */
+
+ef_status ef__apply_begin(ef_engine *engine, ef__apply *apply, ef__apply_group *group,
+                          ef_error *err)
+{
+    ef_status st = begin_apply(apply, err);
+
+    *group = (ef__apply_group){.engine = engine, .apply = apply};
+    apply->accumulates = true;
+    apply->applied = apply->ignored = apply->failed = 0;
+    return st == EF_OK ? ef__group_open(engine, apply, 0, apply->generation_count, group, err) : st;
+}
+
+ef_status ef__apply_fold(ef__apply_group *group, ef_error *err)
+{
+    ef_status st = begin_batch(group->engine, group->apply, err);
+
+    return st == EF_OK ? ef__group_fold(group, err) : st;
+}
+
+ef_status ef__apply_end(ef__apply_group *group, ef_status st, ef_error *err)
+{
+    ef_engine *engine = group->engine;
+
+    if (st == EF_OK)
+        st = ef__group_end(group, err);
+    ef__group_close(group, st == EF_OK);
+    ef__read_targets_invalidate(engine);
+    if (st == EF_OK)
+        ef__count_batch(engine, group->events, ef__engine_mono_us(engine) - group->began_us,
+                        group->fold_us);
+    return st;
+}
+
 static void release_results(ef__apply *apply)
 {
     for (size_t g = 0; apply->arenas && g < apply->generation_count; g++)
@@ -182,9 +216,11 @@ ef_status ef__apply_run_live(ef_engine *engine, const ef__live_choice *choice, e
 ef_status ef__apply_set_events(ef__apply *apply, const ef_event *events, size_t count,
                                ef_error *err)
 {
-    apply->owned = malloc((count + 1) * sizeof(ef_event *));
-    if (!apply->owned)
+    const ef_event **owned = realloc(apply->owned, (count + 1) * sizeof(ef_event *));
+
+    if (!owned)
         return ef__apply_no_memory(err);
+    apply->owned = owned;
     for (size_t i = 0; i < count; i++)
         apply->owned[i] = &events[i];
     apply->events = apply->owned;

@@ -84,6 +84,19 @@ typedef struct ef__apply {
 ef_status ef__apply_run(ef_engine *engine, ef__apply *apply, ef_error *err);
 
 /*
+ * Several batches in one apply, for the cursor driver: begin, fold each, end. Views and watermarks
+ * that many events change are written once. The events of a batch are borrowed until the next one
+ * is folded, unless tenants have stopped (apply_group.h). After a failure the apply is ended with
+ * that status.
+ */
+struct ef__apply_group;
+ef_status ef__apply_begin(ef_engine *engine, ef__apply *apply, struct ef__apply_group *group,
+                          ef_error *err);
+ef_status ef__apply_fold(struct ef__apply_group *group, ef_error *err);
+/* Commits what is folded if `st` is EF_OK. Returns the first failure. */
+ef_status ef__apply_end(struct ef__apply_group *group, ef_status st, ef_error *err);
+
+/*
  * Applies to the generations of `choice` as they are now. Reads them into `apply->set`, and starts
  * over when they or a compared value have changed. Without generations and fences there is nothing
  * to do.

@@ -136,6 +136,12 @@ static ef_status add_waiting_rows(const ef__apply_group *group, ef_error *err)
     return st;
 }
 
+/* The caller's acknowledgement brings the rows of the last group, unless there is none. */
+static bool adds_rows(const ef__apply_group *group)
+{
+    return group->apply->adds_retry_rows || !group->acks;
+}
+
 /* The result of a commit; on EF_OK it is part of the results of the apply. */
 static ef_status end_commit(ef__apply_group *group, ef__group_commit *commit, ef_error *err)
 {
@@ -224,7 +230,7 @@ static ef_status commit_part(ef__apply_group *group, bool is_last, ef_error *err
     for (size_t g = 0; st == EF_OK && g < group->count; g++)
         if (!group->works[g].part->views)
             st = ef__work_collect_views(&group->works[g], err);
-    if (st == EF_OK && (group->apply->adds_retry_rows || (is_last && !group->acks)))
+    if (st == EF_OK && !is_last && adds_rows(group))
         st = add_waiting_rows(group, err);
     if (st == EF_OK && group->apply->renew)
         st = group->apply->renew(group->apply->context, err);
@@ -291,7 +297,8 @@ ef_status ef__group_open(ef_engine *engine, ef__apply *apply, size_t first, size
         .apply = apply,
         .works = ef__arena_zalloc(&apply->arena, count + 1, sizeof(ef__generation_work)),
         .first = first,
-        .acks = end == apply->generation_count};
+        .acks = end == apply->generation_count,
+        .began_us = ef__engine_mono_us(engine)};
     out->count = out->works ? count : 0;
     st = out->works ? open_commits(out, err) : ef__apply_no_memory(err);
     for (size_t g = 0; g < out->count; g++)
@@ -341,7 +348,8 @@ ef_status ef__group_fold(ef__apply_group *group, ef_error *err)
         if (st == EF_OK && !has_folded(group))
             st = fold_all(group, err);
     }
-    return st;
+    group->events += apply->event_count;
+    return st == EF_OK && adds_rows(group) ? add_waiting_rows(group, err) : st;
 }
 
 ef_status ef__group_end(ef__apply_group *group, ef_error *err)

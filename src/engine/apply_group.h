@@ -46,7 +46,8 @@ typedef struct ef__apply_group {
     bool running;   /* … in a thread, */
     bool is_thread; /* which must be joined */
     pthread_t thread;
-    int64_t fold_us;
+    size_t events; /* that were folded */
+    int64_t began_us, fold_us;
 } ef__apply_group;
 
 /* Opens the generations first … end - 1 of the apply. */

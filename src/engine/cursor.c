@@ -1,6 +1,7 @@
 /*
  * cursor.c - the cursor driver: generations that catch up, and log-ordered ones.
  */
+#include "apply_group.h"
 #include "run.h"
 #include "lag.h"
 #include "scope.h"
@@ -62,14 +63,39 @@ static ef_status update_pacing(ef_engine *engine, size_t step_events, int64_t st
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
+#define STEP_US 1000000 /* a fraction of a lease; live work waits for a commit, not for a step */
+#define STEP_GROWTH                                                                                \
+    4 /* from one step to the next: whether there is live work is not known at first */
+
+/*
+ * A step of a catch-up reads several batches and folds them into one commit, or into more where
+ * they change much: views and watermarks that many events change are written once, and the memory
+ * is that of two batches and of the changes. Otherwise a step has one batch.
+ */
+typedef struct cursor_step {
+    ef_engine *engine;
+    const ef__live *live;
+    ef__scope *scope;
+    ef__view_cache *cache;
+    ef__apply apply;
+    ef__apply_group group;
+    ef_batch batch;
+    int64_t reached; /* the journal was read up to here */
+    int64_t began_us;
+    bool is_catch_up;
+} cursor_step;
+
 /* More may have been read ahead than the pace allows now: the surplus is read again later. */
-static void cut_batch(ef_batch *batch, size_t most, int64_t *reached)
+static void cut_batch(cursor_step *step)
 {
-    if (most == 0 || batch->count <= most)
+    size_t most = step->cache->ahead.most, done = step->group.events;
+    ef_batch *batch = &step->batch;
+
+    if (most == 0 || batch->count + done <= most)
         return;
-    batch->count = most;
+    batch->count = most - done;
     batch->more = true;
-    *reached = batch->events[most - 1].position;
+    step->reached = batch->events[batch->count - 1].position;
 }
 
 /* Was the cursor checked against the journal, in this connection epoch? */
@@ -78,73 +104,145 @@ static bool cursor_is_checked(const ef_engine *engine, const ef__scope *scope)
     return scope->placed && scope->epoch == atomic_load(&engine->journal->epoch);
 }
 
-/* After a step of a catch-up: the pause that it owes to live work. */
-static ef_status pause_catch_up(ef_engine *engine, ef__scope *scope, size_t events,
-                                int64_t duration_us, ef_error *err)
+static ef_status read_batch(cursor_step *step, ef_error *err)
 {
-    ef_status st = update_pacing(engine, events, duration_us, err);
+    int64_t after = step->reached;
+    ef_status st = ef__read_ahead_read(&step->cache->ahead, step->engine->journal, after,
+                                       &step->batch, &step->reached, err);
+
+    if (st == EF_OK)
+        cut_batch(step);
+    return st;
+}
+
+/* The events of the batch are folded, and the next ones read meanwhile. */
+static ef_status fold_batch(cursor_step *step, ef_error *err)
+{
+    const ef_batch *batch = &step->batch;
+    ef_status st = ef__apply_set_events(&step->apply, batch->events, batch->count, err);
+
+    if (batch->more)
+        ef__read_ahead_start(&step->cache->ahead, step->engine->journal, step->reached);
+    step->apply.cursor_after = step->reached;
+    step->apply.go_live = step->is_catch_up && !batch->more;
+    return st == EF_OK ? ef__apply_fold(&step->group, err) : st;
+}
+
+static size_t most_events(const cursor_step *step)
+{
+    size_t most = step->cache->step_events * STEP_GROWTH, pace = step->cache->ahead.most;
+
+    most = most < step->engine->cursor_batch ? most : step->engine->cursor_batch;
+    return pace && pace < most ? pace : most;
+}
+
+/* Does the step fold another batch? Not if the journal waits for acknowledgements, nor with tenants
+ * that have stopped, whose names are those of the events. */
+static bool goes_on(const cursor_step *step)
+{
+    const ef_engine *engine = step->engine;
+    bool is_whole = step->apply.event_count == step->batch.count;
+
+    return step->is_catch_up && step->batch.more && is_whole &&
+           step->group.events < most_events(step) && !ef__group_is_full(&step->group) &&
+           step->group.works[0].stopped.count == 0 &&
+           !ef__journal_is_acknowledged(engine->journal) &&
+           ef__engine_mono_us(engine) - step->began_us < STEP_US;
+}
+
+/* Folds batch after batch. After a reconnect the journal may lack events that it had. */
+static ef_status fold_batches(cursor_step *step, ef_error *err)
+{
+    ef_status st = ef__apply_begin(step->engine, &step->apply, &step->group, err);
+
+    if (st == EF_OK)
+        st = fold_batch(step, err);
+    while (st == EF_OK && goes_on(step)) {
+        int64_t folded = step->reached;
+        ef__read_ahead_recycle(&step->cache->ahead, &step->batch);
+        st = read_batch(step, err);
+        if (st == EF_OK && !cursor_is_checked(step->engine, step->scope)) {
+            step->reached = step->apply.cursor_after = folded;
+            step->batch.more = true;
+            break;
+        }
+        if (st == EF_OK)
+            st = fold_batch(step, err);
+    }
+    return ef__apply_end(&step->group, st, err);
+}
+
+/* After a step of a catch-up: the pause that it owes to live work. */
+static ef_status pause_catch_up(const cursor_step *step, ef_error *err)
+{
+    ef_engine *engine = step->engine;
+    ef_status st =
+        update_pacing(engine, step->group.events, ef__engine_mono_us(engine) - step->began_us, err);
 
     if (st == EF_OK && engine->cursor.pacing.pace.pause_us)
-        scope->next_try_us = ef__engine_mono_us(engine) + engine->cursor.pacing.pace.pause_us;
+        step->scope->next_try_us = ef__engine_mono_us(engine) + engine->cursor.pacing.pace.pause_us;
     return st;
 }
 
 /* Applies the events that were read after the cursor, and moves it past them. An event of a
  * log-ordered projection that fails stops its tenant only. */
-static ef_status apply_batch(ef_engine *engine, const ef__live *live, ef__scope *scope,
-                             const ef_batch *batch, int64_t *reached, ef_tick *tick, ef_error *err)
+static ef_status apply_step(cursor_step *step, ef_tick *tick, ef_error *err)
 {
-    const ef__generation *generation = live->generation;
-    bool catching_up = generation->state == EF__GENERATION_CATCHING_UP;
-    int64_t began_us = ef__engine_mono_us(engine);
-    EF__AUTO(ef__apply) apply = {.generations = live,
-                                 .generation_count = 1,
-                                 .adds_retry_rows = !generation->by_log,
-                                 .reads_skips = true,
-                                 .caches = &engine->cursor.caches,
-                                 .moves_cursor = true,
-                                 .cursor_after = *reached,
-                                 .go_live = catching_up && !batch->more,
-                                 .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
-    ef_status st = ef__scope_apply(engine, scope, batch, &apply, tick, err);
-    bool more = batch->more || apply.event_count < batch->count;
+    ef__fence fence = ef__scope_fence(step->scope);
+    ef__apply *apply = &step->apply;
+    bool more;
+    ef_status st;
 
-    *reached = apply.cursor_after;
-    if (st == EF_OK)
-        tick->more = tick->more || more || (apply.go_live && !apply.went_live);
-    if (st != EF_OK || !catching_up || !more)
-        return st;
-    return pause_catch_up(engine, scope, apply.event_count, ef__engine_mono_us(engine) - began_us,
-                          err);
+    *apply = (ef__apply){.generations = step->live,
+                         .generation_count = 1,
+                         .fences = &fence,
+                         .fence_count = 1,
+                         .adds_retry_rows = !step->live->generation->by_log,
+                         .reads_skips = true,
+                         .caches = &step->engine->cursor.caches,
+                         .moves_cursor = true,
+                         .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    st = fold_batches(step, err);
+    more = step->batch.more || apply->event_count < step->batch.count;
+    if (st == EF_OK) {
+        step->reached = apply->cursor_after;
+        step->cache->step_events = step->group.events;
+        ef__scope_report(step->engine, apply, step->group.events, tick);
+        tick->more = tick->more || more || (apply->go_live && !apply->went_live);
+    }
+    if (st == EF_OK && step->is_catch_up && more)
+        st = pause_catch_up(step, err);
+    ef__apply_release(apply);
+    return st;
 }
 
 static ef_status advance_cursor(ef_engine *engine, const ef__live *live, ef__scope *scope,
                                 ef_tick *tick, ef_error *err)
 {
-    bool catching_up = live->generation->state == EF__GENERATION_CATCHING_UP;
-    ef_batch batch = EF_BATCH_INIT;
-    ef__view_cache *cache;
-    int64_t reached;
-    ef_status st = ef__view_cache_acquire(engine, &engine->cursor.caches, live, &cache, err);
+    const ef__generation *generation = live->generation;
+    cursor_step step = {.engine = engine,
+                        .live = live,
+                        .scope = scope,
+                        .batch = EF_BATCH_INIT,
+                        .reached = generation->position,
+                        .began_us = ef__engine_mono_us(engine),
+                        .is_catch_up = generation->state == EF__GENERATION_CATCHING_UP};
+    ef_status st = ef__view_cache_acquire(engine, &engine->cursor.caches, live, &step.cache, err);
 
     if (st != EF_OK)
         return st;
-    cache->ahead.most = catching_up ? engine->cursor.pacing.pace.events : 0;
-    st = ef__read_ahead_read(&cache->ahead, engine->journal, live->generation->position, &batch,
-                             &reached, err);
-    cut_batch(&batch, cache->ahead.most, &reached);
+    step.cache->ahead.most = step.is_catch_up ? engine->cursor.pacing.pace.events : 0;
+    st = read_batch(&step, err);
     if (st == EF_OK && !cursor_is_checked(engine, scope)) { /* reconnected meanwhile */
         tick->more = true;
-        EF_RELEASE(&batch);
+        EF_RELEASE(&step.batch);
         return EF_OK;
     }
-    if (st == EF_OK && batch.more && ef__view_cache_is_small(cache))
-        ef__read_ahead_start(&cache->ahead, engine->journal, reached);
-    if (st == EF_OK && (catching_up || reached > live->generation->position))
-        st = apply_batch(engine, live, scope, &batch, &reached, tick, err);
+    if (st == EF_OK && (step.is_catch_up || step.reached > generation->position))
+        st = apply_step(&step, tick, err);
     if (st == EF_OK)
-        ef__journal_followed(engine->journal, ef_str_from(cache->ahead.reader), reached);
-    ef__read_ahead_recycle(&cache->ahead, &batch);
+        ef__journal_followed(engine->journal, ef_str_from(step.cache->ahead.reader), step.reached);
+    ef__read_ahead_recycle(&step.cache->ahead, &step.batch);
     return st;
 }
 

@@ -220,9 +220,9 @@ ef_status ef__engine_open_on(const ef_engine_options *options, ef_views *views, 
     engine->view_caches_bytes = EF__VIEW_CACHES_BYTES;
     engine->commit_outcomes = EF_LIMIT_COMMIT_OUTCOMES;
     engine->commit_bytes = EF_LIMIT_COMMIT_BYTES;
-    engine->cursor_batch = options->catch_up_batch      ? options->catch_up_batch
-                           : views->ops->catch_up_batch ? views->ops->catch_up_batch
-                                                        : EF__ENGINE_CATCH_UP_BATCH;
+    engine->cursor_batch =
+        options->catch_up_batch ? options->catch_up_batch : EF__ENGINE_CATCH_UP_BATCH;
+    engine->cursor_read = EF__ENGINE_CATCH_UP_READ;
     engine->run_batch = options->run_batch ? options->run_batch : EF__ENGINE_BATCH;
     ef__engine_lease_times(engine, NULL);
     init_locks(engine, true);

@@ -38,7 +38,8 @@ EF__AUTO_LIST(ef__tenant_cursor_list)
 
 #define EF__ENGINE_LEASE_MS 10000
 #define EF__ENGINE_BATCH 1000           /* events of a batch, by default */
-#define EF__ENGINE_CATCH_UP_BATCH 10000 /* catching up: large commits, hot views stay in memory */
+#define EF__ENGINE_CATCH_UP_BATCH 250000 /* of a step of a catch-up: few commits … */
+#define EF__ENGINE_CATCH_UP_READ 8000    /* … and few events in memory: two reads */
 #define EF__ENGINE_BATCH_MAX 100000
 #define EF__ENGINE_LIVE_LAG_MS 100
 #define EF__ENGINE_RESTARTS_MAX 8 /* of an apply whose commit found a concurrent change */
@@ -94,7 +95,8 @@ struct ef_engine {
     size_t view_caches_bytes;  /* of all caches of a driver; EF__VIEW_CACHES_BYTES, less in tests */
     size_t commit_outcomes;    /* EF_LIMIT_COMMIT_OUTCOMES, less in tests … */
     size_t commit_bytes;       /* … and EF_LIMIT_COMMIT_BYTES */
-    size_t cursor_batch;       /* events of a read; EF__ENGINE_CATCH_UP_BATCH, less in tests */
+    size_t cursor_batch;       /* events of a step; EF__ENGINE_CATCH_UP_BATCH, less in tests */
+    size_t cursor_read;        /* events of a read; EF__ENGINE_CATCH_UP_READ, less in tests */
     _Atomic bool supervised;   /* a supervisor runs the drivers of this engine */
     _Atomic int64_t worked_us; /* when a task last did some work; monotonic */
     ef__read_waits read_waits; /* has its own locks */

@@ -152,26 +152,19 @@ static void report_tenants(const ef_engine *engine, const ef__apply *apply, ef_t
     }
 }
 
-ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_batch *batch,
-                          ef__apply *apply, ef_tick *tick, ef_error *err)
+ef__fence ef__scope_fence(const ef__scope *scope)
 {
-    ef__fence fence = {ef_str_from(scope->fence), scope->token};
-    ef_status st = ef__apply_set_events(apply, batch->events, batch->count, err);
-
     assert(scope->token);
-    apply->fences = &fence;
-    apply->fence_count = 1;
-    if (st == EF_OK)
-        st = ef__apply_run(engine, apply, err);
-    if (st == EF_OK) {
-        report_tenants(engine, apply, tick);
-        tick->applied += apply->applied;
-        tick->ignored += apply->ignored;
-        tick->failed += apply->failed;
-        tick->caught_up += (int64_t)apply->event_count;
-    }
-    apply->fences = NULL;
-    return st;
+    return (ef__fence){ef_str_from(scope->fence), scope->token};
+}
+
+void ef__scope_report(ef_engine *engine, const ef__apply *apply, size_t events, ef_tick *tick)
+{
+    report_tenants(engine, apply, tick);
+    tick->applied += apply->applied;
+    tick->ignored += apply->ignored;
+    tick->failed += apply->failed;
+    tick->caught_up += (int64_t)events;
 }
 
 /* If the lease is still held by the journal, the view store has seen a higher token than the
@@ -394,13 +387,20 @@ static ef_status apply_events(ef_engine *engine, const ef__live *live, const ef_
                                  .tenant = item,
                                  .cursor_after = reached,
                                  .arena = EF__ARENA_INIT(EF__APPLY_ARENA_MAX)};
+    ef__fence fence = ef__scope_fence(scope);
     ef_status st = skip_failed_event(engine, live->generation, item, batch, err);
 
+    apply.fences = &fence;
+    apply.fence_count = 1;
     if (st == EF_OK)
-        st = ef__scope_apply(engine, scope, batch, &apply, tick, err);
+        st = ef__apply_set_events(&apply, batch->events, batch->count, err);
     if (st == EF_OK)
-        tick->more = tick->more || !apply.stopped;
-    return st;
+        st = ef__apply_run(engine, &apply, err);
+    if (st != EF_OK)
+        return st;
+    ef__scope_report(engine, &apply, apply.event_count, tick);
+    tick->more = tick->more || !apply.stopped;
+    return EF_OK;
 }
 
 static ef_status step_tenant(ef_engine *engine, const ef__live *live, const ef__scope *scope,

@@ -71,12 +71,10 @@ ef__scope *ef__scope_of(ef_engine *engine, const ef__generation *generation);
  */
 ef_status ef__scope_ready(ef_engine *engine, ef__scope *scope, ef_tick *tick, bool *out,
                           ef_error *err);
-/*
- * Applies a batch under the lease. `apply` has the generation and the options. Results are added to
- * `tick`, except for `more`.
- */
-ef_status ef__scope_apply(ef_engine *engine, const ef__scope *scope, const ef_batch *batch,
-                          ef__apply *apply, ef_tick *tick, ef_error *err);
+/* The fence of an apply under the lease. */
+ef__fence ef__scope_fence(const ef__scope *scope);
+/* Adds the results of an apply to `tick`, except for `more`. */
+void ef__scope_report(ef_engine *engine, const ef__apply *apply, size_t events, ef_tick *tick);
 /* The result of a step under the lease: losing it or a conflict with another is no failure. */
 ef_status ef__scope_result(ef_engine *engine, ef__scope *scope, ef_status st, ef_tick *tick);
 /* Its views cannot be migrated, for the reason in `err`: the generation fails. */

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SMALL_BYTES (2ul << 20) /* some 10,000 streams and views */
 #define KEYS_A_TRIP 500
 #define FETCH_BYTES (32ul << 20)  /* views may be large: the rest is read on first use */
 #define LOADED_BYTES (64ul << 20) /* a view has at most 1 MB; an event may look up several */
@@ -316,11 +315,6 @@ static size_t name_bytes(const ef__view_cache *cache)
     return ef__pair_map_bytes(&cache->watermarks) + ef__pair_map_bytes(&cache->digests);
 }
 
-bool ef__view_cache_is_small(const ef__view_cache *cache)
-{
-    return name_bytes(cache) < SMALL_BYTES;
-}
-
 /* Sums over all caches of the driver. */
 static size_t all_bytes(const ef__view_cache *cache, size_t *out_names)
 {
@@ -406,7 +400,10 @@ ef_status ef__view_cache_open(ef_engine *engine, const ef__live *live, ef__view_
                               .loaded = EF__ARENA_INIT(LOADED_BYTES),
                               .prefetched = EF__PAIR_MAP_INIT(prefetched_view, SIZE_MAX),
                               .prefetched_arena = EF__ARENA_INIT(SIZE_MAX),
-                              .ahead = {.limit_max = engine->cursor_batch, .batch = EF_BATCH_INIT}};
+                              .ahead = {.limit_max = engine->cursor_read < engine->cursor_batch
+                                                         ? engine->cursor_read
+                                                         : engine->cursor_batch,
+                                        .batch = EF_BATCH_INIT}};
     if (!engine->is_side_engine) /* it must not share the reader of the engine that it copies */
         ef__generation_reader(live->generation, cache->ahead.reader);
     st = ef__folder_open(

@@ -85,6 +85,7 @@ typedef struct ef__view_cache {
     ef__pair_map digests;    /* uint64_t[2], by view, as stored */
     ef__arena loaded;        /* the view that was loaded last */
     ef__read_ahead ahead;    /* the next events */
+    size_t step_events;      /* of the last step of a catch-up; 0: none yet */
     ef__pair_map prefetched; /* prefetched_view, for this batch */
     ef__arena prefetched_arena;
     ef_views *snapshot; /* of the store, from the first to the last read of a batch */
@@ -117,8 +118,6 @@ ef_status ef__view_cache_watermark(ef__view_cache *cache, const ef_event *event,
                                    ef__stream_watermark **out, ef_error *err);
 /* The stored digest of a view; both 0: the store has no such view. */
 void ef__view_cache_digest(const ef__view_cache *cache, ef_str tenant, ef_str id, uint64_t out[2]);
-/* Few streams and views: reading is a large part of the work, and there is memory to read ahead. */
-bool ef__view_cache_is_small(const ef__view_cache *cache);
 /* The batch is folded: closes the snapshot, so that the commit is not blocked by it. */
 void ef__view_cache_end_reads(ef__view_cache *cache);
 

@@ -330,8 +330,6 @@ enum { EF__VIEWS_DATABASE_MAX = 64 };
 struct ef__views_ops {
     const char *name;
     bool is_remote; /* a read waits for another process */
-    /* Events per commit during a catch-up, for stores that gain from large commits; 0: default. */
-    size_t catch_up_batch;
     void (*close)(ef_views *views);
 
     /* Adds a generation: everything but id, number, era, replaced, superseded_us and the counters

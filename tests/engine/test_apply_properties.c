@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { STREAMS = 40, CATCH_UP = EF__ENGINE_CATCH_UP_BATCH };
+enum { STREAMS = 40, CATCH_UP = 10000 };
 
 static const char *g_backend = "memory";
 static const uint64_t SEEDS[] = {1, 20260, 777777};
@@ -119,10 +119,12 @@ static ef_engine *open_engine(bench *b, const char *views)
 
     store_url(url, sizeof url, g_backend, b->folder, views);
     CHECK_STATUS(EF_OK,
-                 ef_engine_open(
-                     &(ef_engine_options){
-                         .journal = b->journal, .views_url = url, .create = true, .clock = &CLOCK},
-                     &engine, &b->err),
+                 ef_engine_open(&(ef_engine_options){.journal = b->journal,
+                                                     .views_url = url,
+                                                     .create = true,
+                                                     .catch_up_batch = CATCH_UP,
+                                                     .clock = &CLOCK},
+                                &engine, &b->err),
                  &b->err);
     return engine;
 }

@@ -54,7 +54,8 @@ void actor_open(sim_actor *actor)
     if (actor->engine) {
         actor->engine->cursor_batch = 4 * sim->batch;
         if (sim->small_commits)
-            actor->engine->commit_outcomes = actor->engine->commit_bytes = 1;
+            actor->engine->commit_outcomes = actor->engine->commit_bytes =
+                actor->engine->cursor_read = 1;
         actor->engine->publishers.sink_open = mail_open;
     }
     actor_leave(actor, "open", st, &err);

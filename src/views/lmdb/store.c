@@ -127,8 +127,6 @@ static ef_status vl_snapshot_open(ef_views *views, ef_views **out, ef_error *err
 
 static const ef__views_ops OPS = {
     .name = "lmdb",
-    .catch_up_batch =
-        64000, /* a page is copied, and synced, once a commit, whatever changes in it */
     .backup = vl_backup,
     .snapshot_open = vl_snapshot_open,
     EF__VIEWS_EVERY(EF__VIEWS_SET, vl)};
