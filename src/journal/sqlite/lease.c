@@ -35,12 +35,42 @@ ef_status sq_lease_check(sq_store *store, ef__sq_conn *conn, const ef_lease_key 
     return ef__sq_rows_end(&rows);
 }
 
+/* Whether all of them are held, by one scan. */
+static ef_status scan_held(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
+                           const ef_partition_lease *held, size_t count, bool *out, ef_error *err)
+{
+    ef_lease_key key = ef__lane_lease(lane->kind, lane->name, held[0].partition);
+    struct sq_lease_between range = {key.kind, key.name, key.partition, key.partition};
+    int64_t now_us = sq_clock_us(store);
+    struct sq_lease_between_row found;
+    ef__held_map map;
+    size_t live = 0;
+
+    ef__held_map_init(&map, held, count);
+    for (size_t i = 1; i < count; i++) {
+        range.first = held[i].partition < range.first ? held[i].partition : range.first;
+        range.last = held[i].partition > range.last ? held[i].partition : range.last;
+    }
+    ef__sq_rows rows = sq_each_lease_between(conn, &range, NULL, err);
+    while (sq_next_lease_between(&rows, &found)) {
+        int h = ef__held_find(&map, (int32_t)found.partition);
+        ef__lease_row row = {.owner = found.owner,
+                             .token = found.token,
+                             .until_us = found.until_us,
+                             .updated_us = found.updated_us};
+        live += h >= 0 && ef__lease_check(&row, held[h].token, now_us) == EF_OK;
+    }
+    *out = live == count;
+    return ef__sq_rows_end(&rows);
+}
+
 ef_status sq_held_check(sq_store *store, ef__sq_conn *conn, const sq_lane *lane,
                         const ef_partition_lease *held, size_t count, ef_error *err)
 {
-    ef_status st = EF_OK;
+    bool all = false;
+    ef_status st = count > 2 ? scan_held(store, conn, lane, held, count, &all, err) : EF_OK;
 
-    for (size_t i = 0; st == EF_OK && i < count; i++) {
+    for (size_t i = 0; st == EF_OK && !all && i < count; i++) {
         ef_lease_key key = ef__lane_lease(lane->kind, lane->name, held[i].partition);
         st = sq_lease_check(store, conn, &key, held[i].token, err);
     }

@@ -10,6 +10,13 @@
 SELECT l.owner, ifnull(l.token, s.token_floor), l.until, l.updated
   FROM state s LEFT JOIN lease l ON l.kind = ?1 AND l.name = ?2 AND l.partition = ?3;
 
+-- name: lease_between
+-- only: sqlite PostgreSQL locks the leases of an array
+-- binds: 1 kind int, 2 name text, 3 first int, 4 last int
+-- rows: partition int, owner text, token int, until_us int, updated_us int
+SELECT partition, owner, token, until, updated
+  FROM lease WHERE kind = ?1 AND name = ?2 AND partition BETWEEN ?3 AND ?4;
+
 -- name: lease_put
 -- binds: 1 key.kind int, 2 key.name text, 3 key.partition int, 4 row.owner text, 5 row.token int,
 --        6 row.until_us int, 7 row.updated_us int

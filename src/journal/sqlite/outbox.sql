@@ -144,6 +144,13 @@ SELECT count(*) FROM (SELECT 1 FROM outbox_published
 -- row ef__lane_offset: position int, in_flight int, in_flight_token int, suspect int
 SELECT position, in_flight, in_flight_token, suspect FROM lane_offset WHERE lane = ?1 AND partition = ?2;
 
+-- name: lane_offset_between
+-- only: sqlite PostgreSQL reads the offsets of an array
+-- binds: 1 lane int, 2 first int, 3 last int
+-- rows: partition int, position int, in_flight int, in_flight_token int, suspect int
+SELECT partition, position, in_flight, in_flight_token, suspect
+  FROM lane_offset WHERE lane = ?1 AND partition BETWEEN ?2 AND ?3;
+
 -- name: lane_offset_put
 -- binds: 1 lane int, 2 partition int, 3 offset.position int, 4 offset.in_flight int,
 --        5 offset.in_flight_token int, 6 offset.suspect int, 7 updated int

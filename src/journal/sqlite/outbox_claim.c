@@ -35,7 +35,8 @@ typedef struct claim_job {
     size_t pick_count, pick_cap;
     ef__lane_offset *before;  /* by held lease, as read … */
     ef__lane_offset *planned; /* … and as they will be */
-    bool changed;             /* the offsets have changed since: read again */
+    bool *recorded; /* by held lease: this claim reads rows of it, or changes its offset */
+    bool changed;   /* a recorded offset has changed since: read again */
 } claim_job;
 
 static ef_status add_pick(claim_job *job, pick picked, ef_error *err)
@@ -129,16 +130,31 @@ static ef_status load_picks(claim_job *job, ef_error *err)
 
 static ef_status load_offsets(claim_job *job, int64_t *out_lowest, ef_error *err)
 {
-    ef_status st = EF_OK;
+    size_t count = job->is->held_count;
+    struct sq_lane_offset_between range = {.lane = job->lane.id, .first = EF_LIMIT_PARTITIONS};
+    struct sq_lane_offset_between_row row;
+    ef_status st;
 
     *out_lowest = INT64_MAX;
-    job->before = ef__arena_zalloc(job->arena, job->is->held_count, sizeof *job->before);
-    job->planned = ef__arena_zalloc(job->arena, job->is->held_count, sizeof *job->planned);
-    if (!job->before || !job->planned)
+    job->before = ef__arena_zalloc(job->arena, count, sizeof *job->before);
+    job->planned = ef__arena_zalloc(job->arena, count, sizeof *job->planned);
+    job->recorded = ef__arena_zalloc(job->arena, count, sizeof *job->recorded);
+    if (!job->before || !job->planned || !job->recorded)
         return ef__no_memory(err);
-    for (size_t i = 0; st == EF_OK && i < job->is->held_count; i++) {
-        st = sq_offset_get(job->conn, job->lane.id, job->is->held[i].partition, &job->before[i],
-                           err);
+    for (size_t i = 0; i < count; i++) {
+        int32_t partition = job->is->held[i].partition;
+        range.first = partition < range.first ? partition : range.first;
+        range.last = partition > range.last ? partition : range.last;
+    }
+    ef__sq_rows rows = sq_each_lane_offset_between(job->conn, &range, err);
+    while (sq_next_lane_offset_between(&rows, &row)) {
+        int h = ef__held_find(&job->map, (int32_t)row.partition);
+        if (h >= 0)
+            job->before[h] = (ef__lane_offset){row.position, row.in_flight, row.in_flight_token,
+                                               row.suspect};
+    }
+    st = ef__sq_rows_end(&rows);
+    for (size_t i = 0; i < count; i++) {
         job->planned[i] = job->before[i];
         if (job->before[i].position < *out_lowest)
             *out_lowest = job->before[i].position;
@@ -284,28 +300,47 @@ static ef_status read_batch(claim_job *job, ef_error *err)
 /* Computes the new offsets; false when nothing changes. */
 static bool plan_offsets(claim_job *job)
 {
+    bool changes = false;
+
     ef__lane_offsets_claim(job->planned, job->is->held, job->is->held_count, &job->map, job->out,
                            job->is->after != 0);
-    for (size_t h = 0; h < job->is->held_count; h++)
-        if (!ef__lane_offset_same(&job->planned[h], &job->before[h]))
-            return true;
-    return false;
+    for (size_t h = 0; h < job->is->held_count; h++) {
+        job->recorded[h] = !ef__lane_offset_same(&job->planned[h], &job->before[h]);
+        changes = changes || job->recorded[h];
+    }
+    for (size_t i = 0; i < job->out->count; i++)
+        job->recorded[ef__held_find(&job->map, job->out->items[i].partition)] = true;
+    return changes;
 }
 
+/* Compares one lease and its offset with what was read. */
+static ef_status check_unchanged(claim_job *job, ef__sq_conn *conn, size_t h, ef_error *err)
+{
+    const ef_partition_lease *held = &job->is->held[h];
+    ef__lane_offset now;
+    ef_status st = sq_held_check(job->store, conn, &job->lane, held, 1, err);
+
+    if (st == EF_OK)
+        st = sq_offset_get(conn, job->lane.id, held->partition, &now, err);
+    job->changed =
+        job->changed || (st == EF_OK && !ef__lane_offset_same(&now, &job->before[h]));
+    return st;
+}
+
+/* Leases without a row of this batch are not compared again: one that was lost since loses nothing
+ * to this claim. */
 static ef_status record_claim(sq_store *store, ef__sq_conn *conn, const void *asked, void *out,
                               ef_error *err)
 {
     claim_job *job = out;
     int64_t now_us = sq_now_us(store);
-    ef__lane_offset now;
-    ef_status st = sq_held_check(store, conn, &job->lane, job->is->held, job->is->held_count, err);
+    ef_status st = EF_OK;
 
     (void)asked;
     job->changed = false;
-    for (size_t h = 0; st == EF_OK && h < job->is->held_count; h++) {
-        st = sq_offset_get(conn, job->lane.id, job->is->held[h].partition, &now, err);
-        job->changed = job->changed || !ef__lane_offset_same(&now, &job->before[h]);
-    }
+    for (size_t h = 0; st == EF_OK && h < job->is->held_count; h++)
+        if (job->recorded[h])
+            st = check_unchanged(job, conn, h, err);
     for (size_t h = 0; st == EF_OK && !job->changed && h < job->is->held_count; h++)
         if (!ef__lane_offset_same(&job->planned[h], &job->before[h]))
             st = sq_run_lane_offset_put(conn,
