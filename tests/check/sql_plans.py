@@ -23,6 +23,7 @@ ALLOWED_JOURNAL = {
     "event_insert_many": ("SCAN 8 CONSTANT ROWS", "its own values"),
     "outbox_insert_many": ("SCAN 16 CONSTANT ROWS", "its own values"),
     "state_get": ("SCAN state", "one row"),
+    "begin_snapshot": ("SCAN state", "one row"),
     "state_copied": ("SCAN state", "one row"),
     "state_adopt": ("SCAN state", "one row"),
     "copy_state": ("SCAN state", "one row"),

@@ -12,6 +12,11 @@ COMMIT;
 -- only: sqlite PostgreSQL transactions are begun and ended by src/postgres/pool.c
 BEGIN;
 
+-- name: begin_snapshot
+-- only: sqlite its transactions take the snapshot with the first row that is read
+-- row: ignored
+SELECT 1 FROM state;
+
 -- name: savepoint
 -- only: sqlite PostgreSQL decides what to refuse between the round trips
 SAVEPOINT job;

@@ -62,6 +62,21 @@ static ef_status get_reader(sq_store *store, sq_reader **out, ef_error *err)
     return st;
 }
 
+/* Nothing is read when nothing was committed since this reader has last synced the state: no other
+ * one can have found anything newer. */
+static ef_status sync_state(sq_reader *reader, ef_error *err)
+{
+    sq_state *state = &reader->store->state;
+    unsigned version = sq_data_version(&reader->conn);
+    ef_status st;
+
+    if (state->loaded && !state->doubtful && version == reader->data_version)
+        return EF_OK;
+    st = sq_state_sync(state, &reader->conn, err);
+    reader->data_version = st == EF_OK ? version : 0;
+    return st;
+}
+
 /* Under the state lock no commit of this process can be added to the cached state between the start
  * of the transaction and the sync, so the state is exactly what the transaction sees. */
 static ef_status begin_with_state(sq_reader *reader, ef_error *err)
@@ -71,7 +86,9 @@ static ef_status begin_with_state(sq_reader *reader, ef_error *err)
 
     sq_state_bound_streams(&store->state); /* a long read can load every stream */
     if (st == EF_OK)
-        st = sq_state_sync(&store->state, &reader->conn, err);
+        st = ef__sq_run(&reader->conn, SQ_BEGIN_SNAPSHOT, err);
+    if (st == EF_OK)
+        st = sync_state(reader, err);
     reader->last = store->state.last;
     reader->settled = store->state.progress.settled;
     return st;

@@ -386,6 +386,14 @@ static ef_status reload_names(sq_state *state, ef__sq_conn *conn, ef_error *err)
     return st;
 }
 
+unsigned sq_data_version(const ef__sq_conn *conn)
+{
+    unsigned version = 0;
+
+    (void)sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
+    return version;
+}
+
 ef_status sq_state_sync(sq_state *state, ef__sq_conn *conn, ef_error *err)
 {
     sq_progress now;

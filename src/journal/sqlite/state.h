@@ -157,6 +157,8 @@ void sq_state_init(sq_state *state);
 /* Also after a failure, when the state may be wrong: it can be used again. */
 void sq_state_release(sq_state *state);
 
+/* Changes when this connection commits, and when it begins after another one has. */
+unsigned sq_data_version(const ef__sq_conn *conn);
 /* Updates the state to what `conn` sees, which must have an open transaction. */
 ef_status sq_state_sync(sq_state *state, ef__sq_conn *conn, ef_error *err);
 

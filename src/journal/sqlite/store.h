@@ -52,6 +52,7 @@ typedef struct sq_reader {
     ef__sq_conn conn;
     sq_store *store;
     int64_t last, settled;  /* of the cached state when the transaction began */
+    unsigned data_version;  /* when it read the cached state; 0: it has not */
     struct gather *follows; /* the batch of event_follow, while it runs (read.c) */
     struct sq_reader *next;
 } sq_reader;

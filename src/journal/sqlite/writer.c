@@ -50,19 +50,10 @@ void sq_writer_release(sq_writer *w)
 
 /* --- begin ------------------------------------------------------------------------------------ */
 
-/* Changes when this connection commits, and when it begins after another one has. */
-static unsigned read_data_version(const sq_writer *w)
-{
-    unsigned version = 0;
-
-    (void)sqlite3_file_control(w->conn.db, "main", SQLITE_FCNTL_DATA_VERSION, &version);
-    return version;
-}
-
 /* Nothing is read when nothing was committed since, except what sq_writer_publish has added. */
 static ef_status sync_state(sq_writer *w, ef_error *err)
 {
-    unsigned version = read_data_version(w);
+    unsigned version = sq_data_version(&w->conn);
     ef_status st;
 
     if (w->state->doubtful)
@@ -585,7 +576,7 @@ ef_status sq_writer_publish(sq_writer *w, bool keeps_state, ef_error *err)
         sq_state_settled(state, settled);
     state->streams_in_use = false;
     if (st == EF_OK && keeps_state)
-        w->data_version = read_data_version(w);
+        w->data_version = sq_data_version(&w->conn);
     return st;
 }
 
