@@ -8,7 +8,6 @@
 
 #include <everfold/clock.h>
 
-#include <stdio.h>
 #include <strings.h>
 
 #define POSITION_DIGITS 20                     /* of the largest int64_t, and one more */
@@ -58,13 +57,11 @@ static void write_meta(ef__json_writer *w, const ef_event *event, bool published
 
     while (more && ef__slice_next(event->meta, &at, &arena, &member, &more, NULL) == EF_OK &&
            more) {
-        char key[65];
         if (!is_name(member.key) || is_own_attribute(member.key, published) ||
             member.raw.ptr[0] == '{' || member.raw.ptr[0] == '[' || text_equals(member.raw, "null"))
             continue;
-        (void)snprintf(key, sizeof(key), "%.*s", EF_STR_ARG(member.key));
         *out_source = *out_source || text_equals(member.key, "source");
-        ef__json_key(w, key);
+        ef__json_key_str(w, member.key);
         ef__json_raw(w, member.raw);
     }
 }
@@ -93,7 +90,7 @@ void ef__cloudevent_write(ef__json_writer *w, const ef_event *event, const ef_st
 
     write_position(event->position, sequence);
     ef__json_open(w, '{');
-    ef__json_member_str(w, "specversion", EF_STR("1.0"));
+    ef__json_raw(w, EF_STR("\"specversion\":\"1.0\"")); /* constant members, whole */
     ef__json_member_str(w, "id", event->id);
     ef__json_member_str(w, "type", event->type);
     ef__json_member_str(w, "subject", event->stream);
@@ -103,10 +100,9 @@ void ef__cloudevent_write(ef__json_writer *w, const ef_event *event, const ef_st
     if (key)
         write_place(w, event, *key);
     write_meta(w, event, key != NULL, &source);
-    if (!source) {
-        ef__json_member_str(w, "source", EF_STR("/everfold"));
-    }
-    ef__json_member_str(w, "datacontenttype", EF_STR("application/json"));
+    if (!source)
+        ef__json_raw(w, EF_STR("\"source\":\"/everfold\""));
+    ef__json_raw(w, EF_STR("\"datacontenttype\":\"application/json\""));
     ef__json_key(w, "data");
     ef__json_raw(w, event->data);
     ef__json_close(w, '}');
@@ -145,8 +141,6 @@ typedef struct event_attributes {
 static ef_status read_extension(event_attributes *attributes, const ef__slice *member,
                                 ef_error *err)
 {
-    char key[65];
-
     if (!is_name(member->key))
         return ef_fail(err, EF_BAD_INPUT,
                        "'%.*s' is not the name of an attribute: lower-case letters and digits",
@@ -156,8 +150,7 @@ static ef_status read_extension(event_attributes *attributes, const ef__slice *m
                        EF_STR_ARG(member->key));
     if (text_equals(member->raw, "null"))
         return EF_OK;
-    (void)snprintf(key, sizeof(key), "%.*s", EF_STR_ARG(member->key));
-    ef__json_key(&attributes->w, key);
+    ef__json_key_str(&attributes->w, member->key);
     ef__json_raw(&attributes->w, member->raw);
     return EF_OK;
 }

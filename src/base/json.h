@@ -94,6 +94,7 @@ typedef struct ef__json_writer {
 
 void ef__json_open(ef__json_writer *w, char bracket);  /* '{' or '[' */
 void ef__json_close(ef__json_writer *w, char bracket); /* '}' or ']' */
+void ef__json_key_str(ef__json_writer *w, ef_str key);
 void ef__json_key(ef__json_writer *w, const char *key);
 void ef__json_str(ef__json_writer *w, ef_str value);
 void ef__json_int(ef__json_writer *w, int64_t value);

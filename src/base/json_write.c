@@ -177,12 +177,17 @@ void ef__json_close(ef__json_writer *w, char bracket)
     w->comma = true;
 }
 
-void ef__json_key(ef__json_writer *w, const char *key)
+void ef__json_key_str(ef__json_writer *w, ef_str key)
 {
     before_value(w);
-    ef__json_write_string(w->out, ef_str_from(key));
+    ef__json_write_string(w->out, key);
     ef__buf_add_char(w->out, ':');
     w->comma = false;
+}
+
+void ef__json_key(ef__json_writer *w, const char *key)
+{
+    ef__json_key_str(w, ef_str_from(key));
 }
 
 void ef__json_str(ef__json_writer *w, ef_str value)
