@@ -19,6 +19,7 @@
 
 #include "engine_priv.h"
 
+#include "../base/hash.h"
 #include "../base/logger.h"
 #include "../core/placement.h"
 #include "../journal/journal.h"
@@ -152,6 +153,7 @@ static ef_status share_partitions(ef__membership *membership, const ef_worker_li
     ef_str self = ef_str_from(membership->engine->worker);
     int64_t now_us = store_now_us(membership, list), others = 0;
     ef_str *live = malloc((list->count + 1) * sizeof *live);
+    uint64_t sum = 0;
 
     if (!live)
         return no_memory(err);
@@ -160,6 +162,7 @@ static ef_status share_partitions(ef__membership *membership, const ef_worker_li
         if (ef_str_equal(other->id, self) || other->state != EF_WORKER_WORKING)
             continue;
         live[others++] = other->id;
+        sum ^= ef__xxh3(other->id, 0);
         set_earliest_end(beat, other->updated_us + patience_us(other) - now_us);
     }
     beat->targets =
@@ -168,6 +171,7 @@ static ef_status share_partitions(ef__membership *membership, const ef_worker_li
     if (is_whole(membership))
         beat->targets = all_or_none(membership, &beat->targets);
     membership->active_workers = others + 1;
+    membership->live_sum = is_publishers(membership) ? membership->live_sum : sum;
     free(live);
     return EF_OK;
 }
@@ -419,6 +423,18 @@ static ef_status do_beat(ef__membership *membership, ef_tick *tick, ef_error *er
     return EF_OK;
 }
 
+/* The beats of a publisher are far apart if its sink has a long timeout. The queue of this worker
+ * notices sooner that workers came or went. */
+static void follow_queue(ef__membership *membership)
+{
+    uint64_t sum = membership->engine->queue.membership.live_sum;
+
+    if (!is_publishers(membership) || membership->live_sum == sum)
+        return;
+    membership->live_sum = sum;
+    membership->next_beat_us = 0;
+}
+
 /* The options may change with a tick. With another owner name, all leases are released first. */
 static void set_options(ef__membership *membership, const ef_work_options *options)
 {
@@ -442,6 +458,7 @@ ef_status ef__membership_step(ef__membership *membership, const ef_work_options 
 
     set_options(membership, options);
     advance_beat(membership);
+    follow_queue(membership);
     if (now_us >= membership->next_beat_us)
         st = do_beat(membership, tick, err);
     now_us = mono_us(membership);

@@ -42,9 +42,10 @@ typedef struct ef__membership {
     _Atomic int64_t next_beat_us;  /* 0: at once; read by the task that waits for it, too */
     int64_t next_idle_us;          /* idle: when the next heartbeat is due; 0: not idle */
     int64_t next_purge_us;
-    int64_t wanting_us; /* since when another worker holds a target of ours; 0: none does */
-    int64_t soon_ms;    /* interval while partitions change holders; 0: they do not */
-    bool joined;        /* our heartbeat is in the store */
+    int64_t wanting_us;        /* since when another worker holds a target of ours; 0: none does */
+    int64_t soon_ms;           /* interval while partitions change holders; 0: they do not */
+    _Atomic uint64_t live_sum; /* of the ids of other live workers: publishers compare it */
+    bool joined;               /* our heartbeat is in the store */
     int64_t active_workers, desired_count; /* as of the last beat */
 } ef__membership;
 
