@@ -63,6 +63,10 @@ void ef_journal_close(ef_journal *journal);
  * that of the first append, with `duplicate` set, and its expected_seq is ignored. The content is
  * stream, type, schema, data, meta, and the time if the caller set one.
  *
+ * On PostgreSQL an append can be committed before its events have positions; the call then waits for
+ * them. A position that cannot be had within busy_ms is 0: the event is durable, and gets one later.
+ * ef_token_of works for one stream then, and waits for nothing for several.
+ *
  * EF_CONFLICT      a stream is not at the expected seq: read the stream, then decide again
  *                  (err->found has its seq)
  * EF_ID_CONFLICT   an id belongs to an event with other content

@@ -313,11 +313,6 @@ ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params,
                      which, err);
 }
 
-ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err)
-{
-    return PQflush(conn->pg) < 0 ? fail_lost(conn, err) : EF_OK;
-}
-
 /* The next result. libpq returns NULL after each result except that of a sync. */
 static PGresult *next_result(ef__pg_conn *conn)
 {
@@ -339,7 +334,22 @@ ef_status ef__pg_sync(ef__pg_conn *conn, ef_error *err)
 {
     ef_status st = send_sync(conn, err);
 
-    return st == EF_OK ? ef__pg_flush(conn, err) : st;
+    return st == EF_OK && PQflush(conn->pg) < 0 ? fail_lost(conn, err) : st;
+}
+
+void ef__pg_watch(ef__pg_conn *conn, int which, PGresult **out)
+{
+    conn->watched = which;
+    conn->watched_out = out;
+}
+
+static void release_result(ef__pg_conn *conn, int what, PGresult *result)
+{
+    if (conn->watched_out && what == conn->watched) {
+        PQclear(*conn->watched_out);
+        *conn->watched_out = result;
+    } else
+        PQclear(result);
 }
 
 /* After a failure: discards the other results, and notes which statements are not prepared. */
@@ -401,23 +411,18 @@ static bool has_reader(int what)
     return what == TEXT || (what >= 0 && !(what & PREPARE));
 }
 
-ef_status ef__pg_receive(ef__pg_conn *conn, PGresult **out, ef_error *err)
+static ef_status receive_read(ef__pg_conn *conn, int *out_what, PGresult **out, ef_error *err)
 {
     ef_status st = send_sync(conn, err);
 
-    if (out)
-        *out = NULL;
+    *out = NULL;
     if (st == EF_OK && conn->sent == 0)
         st = ef_fail(err, EF_MISUSE, "no statement was sent whose result could be received");
     while (st == EF_OK) {
-        int what;
-        PGresult *result = receive_next(conn, &what, &st, err);
+        PGresult *result = receive_next(conn, out_what, &st, err);
 
-        if (st == EF_OK && has_reader(what)) {
-            if (out)
-                *out = result;
-            else
-                PQclear(result);
+        if (st == EF_OK && has_reader(*out_what)) {
+            *out = result;
             return EF_OK;
         }
         PQclear(result);
@@ -425,6 +430,19 @@ ef_status ef__pg_receive(ef__pg_conn *conn, PGresult **out, ef_error *err)
             st = ef_fail(err, EF_MISUSE, "all results were received already");
     }
     discard_outstanding(conn);
+    return st;
+}
+
+ef_status ef__pg_receive(ef__pg_conn *conn, PGresult **out, ef_error *err)
+{
+    PGresult *result;
+    int what;
+    ef_status st = receive_read(conn, &what, &result, err);
+
+    if (out)
+        *out = result;
+    else
+        release_result(conn, what, result);
     return st;
 }
 
@@ -457,11 +475,12 @@ ef_status ef__pg_receive_all(ef__pg_conn *conn, ef_error *err)
 ef_status ef__pg_receive_last(ef__pg_conn *conn, PGresult **out, ef_error *err)
 {
     PGresult *result = NULL;
+    int what = TEXT;
     ef_status st;
 
     do {
-        PQclear(result);
-        st = ef__pg_receive(conn, &result, err);
+        release_result(conn, what, result);
+        st = receive_read(conn, &what, &result, err);
         if (st == EF_OK)
             st = discard_silent(conn, err);
     } while (st == EF_OK && conn->sent > 0);

@@ -62,6 +62,9 @@ typedef struct ef__pg_conn {
     /* Statements of another back end that uses this connection too (ef__pg_with_statements). */
     const ef__pg_statements *other_statements;
     unsigned char *other_prepared;
+    /* Where the result of a statement goes that is received with a later one (ef__pg_watch). */
+    int watched;
+    PGresult **watched_out;
     struct ef__pg_conn *next; /* in the idle list of the pool */
 } ef__pg_conn;
 
@@ -78,14 +81,17 @@ ef_status ef__pg_send(ef__pg_conn *conn, int which, const ef__pg_params *params,
 /* Sets the search path of a transaction that was begun by a statement, unless the session has it.
  * Its result is discarded. */
 ef_status ef__pg_send_path(ef__pg_conn *conn, ef_error *err);
-/* Transmits what was sent so far, which otherwise waits for the next receive. */
-ef_status ef__pg_flush(ef__pg_conn *conn, ef_error *err);
-/* The same, and has the server answer: outside of a transaction, the statements so far are complete. */
+/* Transmits what was sent so far, which otherwise waits for the next receive, and has the server answer:
+ * outside of a transaction, the statements so far are complete; inside, the server counts the time
+ * until the next statement as idle (idle_in_transaction_session_timeout). */
 ef_status ef__pg_sync(ef__pg_conn *conn, ef_error *err);
 /* Receives the result of the oldest statement that was sent; the caller calls PQclear on it. `out`
  * NULL: only whether it succeeded. EF_MISUSE when none was sent. A failure discards the results of
  * everything that was sent. */
 ef_status ef__pg_receive(ef__pg_conn *conn, PGresult **out, ef_error *err);
+/* Keeps the result of statement `which` when it is received with a later one, as that of a COMMIT;
+ * until the connection is put back. The caller sets *out to NULL before and clears the result. */
+void ef__pg_watch(ef__pg_conn *conn, int which, PGresult **out);
 /* Receives all outstanding results and discards them if they are successful. */
 ef_status ef__pg_receive_all(ef__pg_conn *conn, ef_error *err);
 /* Sends a statement and receives its result, after those that were sent before it. */

@@ -235,6 +235,7 @@ void ef__pg_pool_put(ef__pg_pool *pool, ef__pg_conn *conn)
 
     if (!conn)
         return;
+    conn->watched_out = NULL;
     keep = conn->fault != EF__PG_LOST && PQstatus(conn->pg) == CONNECTION_OK;
     if (keep && !conn->ending && ef__pg_receive_all(conn, NULL) != EF_OK)
         keep = conn->fault != EF__PG_LOST;

@@ -25,15 +25,18 @@ TABLES = {  # by table: statements that may go through it
     'throughput': ({'throughput_add'}, 'a row for each minute of a day; a late row of an earlier minute may be the highest'),
     'outbox': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
     'retry_row': ({'partition_all', 'partition_waiting', 'row_count', 'verify_rest'}, COUNTS),
-    'stream': ({'verify_rest'}, COUNTS), 'event_id': ({'verify_rest'}, COUNTS),
-    'arrival': ({'arrival_any', 'sequencer_guess', 'verify_rest'}, 'what waits is few; the first of them is enough'),
+    'event_id': ({'verify_rest'}, COUNTS), 'event_number': ({'*'}, 'a sequence'),
 }
 FILL = '''
 INSERT INTO everfold.event_type(name) SELECT 't' || n FROM generate_series(1, 5) n;
-INSERT INTO everfold.stream(tenant, name, seq)
-SELECT 't' || n % 3, 's' || n, 40 FROM generate_series(1, 1000) n;
+INSERT INTO everfold.stream(tenant, name)
+SELECT 't' || n % 3, 's' || n FROM generate_series(1, 1000) n;
 INSERT INTO everfold.event SELECT n, 1 + n % 1000, 1 + n / 1000, 1 + n % 5, 1, n, n, 'id' || n, '{}', '{}', n,
     decode(md5(n::text) || md5(n::text), 'hex') FROM generate_series(1, 40000) n;
+-- Events without a position.
+INSERT INTO everfold.event(stream, seq, type, schema, time, id, data, meta, number, xid, queued)
+SELECT 1 + n % 1000, 1000 + n / 1000, 1, 1, n, 'u' || n, '{}', '{}', n, pg_current_xact_id(), true
+  FROM generate_series(1, 20000) n;
 INSERT INTO everfold.event_id SELECT 't', id, stream, seq FROM everfold.event;
 INSERT INTO everfold.outbox SELECT 1, n, n % 16 FROM generate_series(1, 40000) n;
 INSERT INTO everfold.lane_offset SELECT 1, n, 0, 0, 0, 0, 0, 0 FROM generate_series(0, 15) n;
@@ -54,6 +57,8 @@ SLICED = {'outbox_claim': f'1, {PARTITIONS}, 100, 1000000, 0',
           'published_before': "'', 0, 30000, 4, 100",
           'event_after': "39000, 100, true, '', '', 1000000",
           'event_of_stream': "'t1', 's1', 1, 100, 1000000",
+          'unplaced_find': "'1:1:', 0, 100, 1000000", 'unplaced_any': "'1:1:', 0",
+          'event_places': "'{1,2,3,4,5}', '{1,1,1,1,1}'",
           'row_count': "'calm', true, '', 1"}  # a lane that has nothing, beside long ones
 # All rows of a lane but the last were dropped: the rows before its offsets are not scanned. The server may be
 # too fast to measure, so the number of buffers is checked.
@@ -67,12 +72,14 @@ BUFFERS_MAX = 100  # the index alone has more
 LOOKS = {'row_after': "'*', true, '', -1, 0, 0, 0, 0, 1, 1", 'row_count': "'*', true, '', 1"}
 TEXTS = {'tenant', 'name', 'id', 'owner', 'error', 'data', 'meta'}
 PARAMETERS = {  # where they cannot be seen from the statement
-    'event_insert': {2: 'bigint[]', 3: 'text[]', 8: 'bytea'}, 'id_insert': {3: 'bigint[]'},
-    'outbox_insert': {2: 'bigint[]', 3: 'text[]'}, 'sequencer_lock_if': {1: 'text[]'},
+    'event_insert': {2: 'bigint[]', 3: 'text[]', 4: 'bigint', 8: 'bytea', 9: 'boolean', 10: 'boolean'},
+    'event_place': {1: 'bigint', 2: 'bigint[]', 4: 'bigint', 5: 'bytea'}, 'event_places': {1: 'bigint[]', 2: 'bigint[]'},
+    'unplaced_any': {1: 'text', 2: 'bigint'}, 'unplaced_find': {1: 'text', 2: 'bigint', 3: 'bigint', 4: 'bigint'},
+    'sequencer_try': {1: 'text[]'}, 'stream_lock_known': {1: 'bigint[]'}, 'id_insert': {3: 'bigint[]'},
+    'outbox_insert': {2: 'bigint[]', 3: 'text[]', 4: 'boolean'},
     'retry_row_revise': {1: 'text[]', 2: 'bigint[]', 3: 'bigint', 4: 'bigint'},
     'retry_row_from_queue': {1: 'text[]', 3: 'bigint'},
     'skip_insert_of_rows': {1: 'text[]', 4: 'text', 5: 'text', 6: 'bigint'},
-    'stream_set': {1: 'bigint[]'}, 'stream_move': {1: 'bigint[]'},
     'outbox_claim': {2: 'bigint[]'}, 'outbox_claim_bounded': {2: 'bigint[]'},
     'retry_row_lock_partitions': {1: 'bigint'}, 'outbox_delete_acked': {2: 'bigint[]'}, 'published_acked': {2: 'bigint[]'}, 'retry_row_due': {1: 'bigint'}, 'retry_row_next_due': {1: 'bigint'},
 }

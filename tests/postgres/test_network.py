@@ -295,7 +295,8 @@ class Network(Case):
         self.check_all()
 
     def listeners(self):
-        return self.psql("SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'")
+        return self.psql("SELECT a.pid FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory' "
+                         "WHERE a.datname = current_database()")
 
     def test_who_listens_listens_again_and_misses_nothing_meanwhile(self):
         self.deploy()

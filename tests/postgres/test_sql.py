@@ -276,13 +276,37 @@ class ReadStream(Case):
 
     def test_a_long_queue_of_events_without_a_position_is_not_scanned(self):
         self.ok(self.psql("SELECT count(*) FROM generate_series(1, 3000) AS n, LATERAL everfold.append('', "
-                          "'s' || n, 0, '[{\"type\": \"a\"}]')", 'ANALYZE everfold.arrival'))
+                          "'s' || n, 0, '[{\"type\": \"a\"}]')", 'ANALYZE everfold.event'))
         answer = self.ok(self.psql(
             "SELECT pg_stat_reset()", "SELECT count(*) FROM everfold.read_stream('', 's7')",
             "SELECT count(*) FROM everfold.read_stream('', 's8')", 'SELECT pg_stat_force_next_flush()'))
         self.assertIn('1', answer.out)
         self.assertEqual('0|2', self.ok(self.psql(
-            "SELECT seq_scan, idx_scan FROM pg_stat_user_tables WHERE relid = 'everfold.arrival'::regclass")).out.strip())
+            "SELECT seq_scan, idx_scan FROM pg_stat_user_tables WHERE relid = 'everfold.event'::regclass")).out.strip())
+
+    def test_a_position_is_filled_in_once_and_nothing_else_changes(self):
+        self.ok(self.psql(append_sql('s', {'type': 'a'})))
+        whole = "recorded = 1, sum = 1, hash = repeat('x', 32)::bytea"
+        for change in ("data = '{}'", 'number = 1', "xid = '1'", 'seq = 2', 'position = NULL', f"position = 1, {whole}, data = '{{}}'",
+                       'position = 1', 'new_type = NULL'):
+            self.assertNotEqual(0, self.psql(f'UPDATE everfold.event SET {change}').code, change)
+        self.assertEqual(1, len(self.log()))
+        for change in ('position = 2', 'position = NULL', 'hash = hash', "data = '{}'"):
+            self.assertIn('events are never changed', self.psql(f'UPDATE everfold.event SET {change}').err, change)
+        self.assertIn('events are never changed', self.psql('DELETE FROM everfold.event').err)
+
+    def test_events_that_waited_for_a_position_before_a_migration_get_one(self):
+        database = f'waiting{Case.count}'
+        self.ok(self.psql(f'CREATE DATABASE {database}'))
+        url = self.url.rsplit('/', 1)[0] + '/' + database
+        old = self.ok(self.run_it('init', '--sql')).out.split('-- journal, migration 21\n')[0] + 'COMMIT;'
+        self.ok(self.psql(old, append_sql('s', [{'type': 'a', 'id': 'one'}, {'type': 'b'}]), append_sql('t', {'type': 'a'}), url=url))
+        self.ok(self.run_it('init', url=url))
+        self.ok(self.psql(append_sql('s', {'type': 'c'}, 2), append_sql('s', {'type': 'a', 'id': 'one'}), url=url))
+        rows = self.ok(self.run_it('event', 'log', '-o', 'ndjson', url=url)).out.splitlines()
+        self.assertEqual([(1, 's', 1, 'a'), (2, 's', 2, 'b'), (3, 't', 1, 'a'), (4, 's', 3, 'c')],
+                         [(e['position'], e['stream'], e['seq'], e['type']) for e in map(json.loads, rows)])
+        self.assertNotIn('damaged', self.run_it('doctor', '--deep', url=url).out)
 
 
 class Served(Case):
@@ -514,7 +538,7 @@ class Operations(Case):
             self.assertEqual('1', self.ok(self.psql(f'SELECT count(*) FROM everfold.{what}', url=url)).out.strip())
         for sql in ('DELETE FROM everfold.event', 'SELECT * FROM everfold.event_id',
                     "INSERT INTO everfold.lane(name, kind, enabled, types) VALUES ('x', 1, true, '')",
-                    'UPDATE everfold.state SET partitions = 1', 'SELECT * FROM everfold.arrival',
+                    'UPDATE everfold.state SET partitions = 1', 'SELECT * FROM everfold.outbox',
                     'SELECT creator FROM everfold.event_type',
                     "SELECT everfold.refuse('bad_input', 'x')", 'DROP SCHEMA everfold CASCADE'):
             self.assertIn('42501', self.psql(sql, url=url).err, sql)

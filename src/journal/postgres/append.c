@@ -2,20 +2,24 @@
  * append.c - appending to the PostgreSQL journal.
  *
  * Appends of several threads share a transaction: one thread leads, with all appends that are
- * queued. The transaction has three round trips: advance the streams and look up ids; write ids,
- * acquire the sequencer lock and read the end of the log; write the events. Refusals are decided
- * between them, in this process, so that one refused append does not roll back the others. When all
- * ids were generated here and all types exist, nothing can block between the streams and the
- * sequencer, and the first two trips are one. When no other process appends, one trip is enough:
+ * queued. The transaction has up to three round trips: lock the streams and look up heads and ids;
+ * write ids, and try to become the sequencer; write the events. Refusals are decided between them,
+ * in this process, so that one refused append does not roll back the others. When all ids were
+ * generated here, the first two trips are one. When no other process appends, one trip is enough:
  * what would be looked up is assumed, and compared by the server (append_optimistic.c).
+ *
+ * No append waits for another one, except for one to the same stream or with the same id. If the
+ * sequencer lock is free and nothing else waits for a position, the events get theirs in the
+ * transaction that writes them. Otherwise they are committed without, and the threads that want to
+ * know their positions wait for them afterwards (place.c), while the next appends go on.
  *
  * An open transaction of an application can hold the lock of a stream or an id. Appends that share
  * a transaction with one that needs this lock must not wait long: after LOCK_WAIT_MS each append
  * gets a transaction of its own, and the blocked one is retried by itself until busy_ms have
  * passed.
  *
- * When the connection breaks during the commit, the ids are looked up under the sequencer lock: its
- * holder knows that the lost transaction has ended, committed or not.
+ * When the connection breaks during the commit, the events are looked up under the locks of their
+ * streams: their holder knows that the lost transaction has ended, committed or not.
  */
 #include "append.h"
 
@@ -27,7 +31,8 @@
 
 /* Events per statement: while the server writes them, the next ones are sealed. */
 #define STATEMENT_EVENTS 250
-#define OUTSTANDING_MAX 100 /* statements without a received result */
+#define OUTSTANDING_MAX 150 /* statements without a received result */
+#define CLASHES_MAX 20      /* with appends that write the same seq or id at the same time */
 /* lock_timeout for streams and ids: in a transaction of several appends, and in one that was
  * blocked before, because all other appends of this process wait for it. */
 #define LOCK_WAIT_MS 50
@@ -168,19 +173,6 @@ static ef_status send_ids(const pg_append_group *group, ef__pg_conn *conn, ef_er
     return given.ids.count ? pj_send_id_insert(conn, &given, err) : EF_OK;
 }
 
-/* Sets streams back that were advanced for events which were not accepted. */
-static ef_status send_heads(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
-{
-    struct pj_stream_set set = {0};
-
-    for (size_t i = 0; i < group->stream_count; i++)
-        if (group->heads[i].seq != group->heads[i].written) {
-            ef__pg_array_int(&set.streams, group->heads[i].id);
-            ef__pg_array_int(&set.seqs, group->heads[i].seq);
-        }
-    return set.streams.count ? pj_send_stream_set(conn, &set, err) : EF_OK;
-}
-
 /* The rows of one statement share their recording time: rows with another time are sent before. The
  * number of outstanding results is bounded, so they are received from time to time. */
 static ef_status record_sealed_time(const ef_event *sealed, pg_rows *rows, pg_end *end,
@@ -203,13 +195,23 @@ static ef_status check_sealed(const ef_event *sealed, const ef_event *event, ef_
     return st == EF_OK ? ef__sealed_hash_check(sealed, event->hash, err) : st;
 }
 
+/* The sequencer lock is acquired as late as possible: when the first events are sealed. */
+static ef_status send_rows(pg_append_group *group, pg_rows *rows, ef__pg_conn *conn, ef_error *err)
+{
+    bool is_first = group->placing == PG_AS_GUESSED && !conn->watched_out;
+    ef_status st = is_first ? pg_assumption_send_guess(group, conn, err) : EF_OK;
+
+    return st == EF_OK ? pg_rows_send(rows, &group->end, conn, err) : st;
+}
+
 static ef_status send_events(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    bool queue = !group->store->base.options.outbox_off;
     pg_rows rows;
     ef_status st = EF_OK;
 
     pg_rows_init(&rows);
+    rows.placing = group->placing;
+    rows.queue = !group->store->base.options.outbox_off;
     for (size_t i = 0; i < group->type_count; i++)
         ef__pg_array_str(&rows.types, group->types[i].b);
     for (size_t i = 0; st == EF_OK && i < group->accepted_count; i++) {
@@ -220,38 +222,35 @@ static ef_status send_events(pg_append_group *group, ef__pg_conn *conn, ef_error
             st = record_sealed_time(sealed, &rows, &group->end, conn, err);
         if (st == EF_OK)
             st = pg_rows_add(&rows, &group->end, group->accepted[i].stream,
-                             group->accepted[i].item->type + 1, &event, arrival->id_made, queue,
-                             err);
+                             group->accepted[i].item->type + 1, &event, arrival->id_made, err);
         if (st == EF_OK && sealed)
             st = check_sealed(sealed, &event, err);
         group->accepted[i].position = event.position;
-        if (st == EF_OK && rows.ids.count >= STATEMENT_EVENTS)
-            st = pg_rows_send(&rows, &group->end, conn, err);
+        if (st == EF_OK && (rows.ids.count >= STATEMENT_EVENTS || i + 1 == group->accepted_count))
+            st = send_rows(group, &rows, conn, err);
     }
-    if (st == EF_OK && rows.ids.count)
-        st = pg_rows_send(&rows, &group->end, conn, err);
-    if (st == EF_OK)
-        st = ef__pg_send(conn, PJ_NOTIFY, NULL, err);
     pg_rows_release(&rows);
     return st;
 }
 
+/* With a lookup. Without given ids the sequencer lock was tried there. */
 static ef_status write_accepted(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef_status st = pg_group_send_new_types(group, conn, err);
+    ef_status st = send_ids(group, conn, err);
 
-    if (st == EF_OK)
-        st = send_ids(group, conn, err);
-    if (st == EF_OK)
-        st = send_heads(group, conn, err);
-    if (st == EF_OK && !group->sequenced)
-        st = pg_sequence_begin(group->store, conn, &group->end, err);
-    else if (st == EF_OK)
-        st = ef__pg_flush(conn, err);
-    if (st == EF_EXISTS) /* another transaction has committed one of the ids */
-        st = ef__pg_request_retry(conn, "an id was written at the same time", err);
+    if (st == EF_OK && group->is_sealed)
+        st = pg_group_send_new_types(group, conn, err);
+    if (st == EF_OK && (group->id_count || (group->is_sealed && group->placing == PG_UNPLACED))) {
+        st = ef__pg_receive_all(conn, err);
+        if (st == EF_OK)
+            st = pg_group_try_sequencer(group, conn, err);
+    }
     if (st == EF_OK && group->end.damage.found_us)
         st = ef__damage_fail(group->store->base.shown, &group->end.damage, err);
+    if (st == EF_OK && group->is_sealed && group->placing == PG_UNPLACED) {
+        group->meets_unplaced = true;
+        st = ef_fail(err, EF_BUSY, "other events have no position yet");
+    }
     return st == EF_OK ? send_events(group, conn, err) : st;
 }
 
@@ -272,6 +271,7 @@ static ef_status write_assumed(pg_append_group *group, ef__pg_conn *conn, ef_err
 {
     ef_status st = pg_assumption_send(group, conn, err);
 
+    group->placing = PG_AS_GUESSED;
     return st == EF_OK ? send_events(group, conn, err) : st;
 }
 
@@ -282,7 +282,7 @@ static ef_status lookup_and_write(pg_append_group *group, ef__pg_conn *conn, ef_
     if (st == EF_OK) {
         decide_appends(group);
         group->nothing = group->accepted_count == 0;
-        /* Any other status rolls back the advanced streams. */
+        /* Any other status rolls back new streams. */
         st = group->nothing ? EF_NOT_FOUND : write_accepted(group, conn, err);
     }
     return st;
@@ -294,8 +294,12 @@ static ef_status append_work(void *context, ef__pg_conn *conn, ef_error *err)
     pg_append_group *group = context;
     ef_status st = pg_group_collect(group, err);
 
-    group->sequenced = group->is_assumed = false;
+    group->is_assumed = false;
+    group->placing = PG_UNPLACED;
     group->end = (pg_end){0};
+    PQclear(group->guessed);
+    group->guessed = NULL;
+    pg_since_read(group->store, &group->since);
     if (st == EF_OK && group->may_assume)
         st = try_assume(group, err);
     group->may_assume = false;
@@ -303,47 +307,50 @@ static ef_status append_work(void *context, ef__pg_conn *conn, ef_error *err)
         st = group->is_assumed ? write_assumed(group, conn, err)
                                : lookup_and_write(group, conn, err);
     ef__buf_release(&group->end.scratch);
+    pg_since_release(&group->since);
     return st;
 }
 
 /* --- an uncertain commit ---------------------------------------------------------------------- */
 
-/* Whether the events exist, under the sequencer lock, so that the lost transaction has ended. */
-static ef_status resolve_work(void *context, ef__pg_conn *conn, ef_error *err)
+/* After a commit: what the server has decided. */
+static void read_guess(pg_append_group *group)
 {
-    pg_append_group *group = context;
-    struct pj_event_places places = {0};
-    struct pj_event_places_row row;
-    ef__pg_rows rows;
-    ef_status st = pj_send_sequencer_lock(conn, group->store->base.options.busy_ms, err);
+    if (group->placing != PG_AS_GUESSED)
+        return;
+    group->placing = group->guessed && ef__pg_bool(group->guessed, 0, 0) ? PG_PLACED : PG_UNPLACED;
+    for (size_t i = 0; group->placing == PG_UNPLACED && i < group->accepted_count; i++)
+        group->accepted[i].position = 0;
+}
 
-    if (st != EF_OK)
-        return st;
-    for (size_t i = 0; i < group->accepted_count; i++) {
-        ef__pg_array_int(&places.streams, group->accepted[i].stream);
-        ef__pg_array_int(&places.seqs, group->accepted[i].seq);
-    }
-    rows = pj_each_event_places(ef__pg_on_conn(conn), &places, NULL, err);
-    group->nothing = rows.status == EF_OK && rows.count == 0;
-    while (pj_next_event_places(&rows, &row)) {
-        accepted *a = &group->accepted[row.n - 1];
-        a->position = row.position;
-        /* Another event has this seq: ours was not written. */
-        if (!ef_str_equal(row.id, a->item->arrival->event.id))
-            group->nothing = true;
-    }
-    return ef__pg_rows_end(&rows);
+/* Whether the append can succeed now: an assumption was wrong, or a seq or an id was written at the
+ * same time, or an event had no position that is needed. */
+static bool may_repeat(pg_append_group *group, ef_status st, ef_error *err)
+{
+    bool was_assumed = group->is_assumed;
+
+    if (st == EF_BUSY && group->meets_unplaced)
+        return pg_place_all(group->store, err) == EF_OK;
+    if (was_assumed && (st == EF_CONFLICT || st == EF_EXISTS))
+        pg_assumption_failed(&group->store->assumption);
+    return st == EF_EXISTS || (was_assumed && st == EF_CONFLICT);
 }
 
 static ef_status write_once(pg_append_group *group, ef_error *err)
 {
-    ef_status st =
-        pg_transaction_in_sequence(group->store, &group->lock_wait, append_work, group, err);
+    ef_status st;
 
-    if (st != EF_CONFLICT || !group->is_assumed)
-        return st;
-    pg_assumption_failed(&group->store->assumption);
-    return pg_transaction_in_sequence(group->store, &group->lock_wait, append_work, group, err);
+    for (int clashes = 0;; clashes++) {
+        st = ef__pg_transaction_within(group->store->pool, EF__PG_WRITE, &group->lock_wait,
+                                       append_work, group, err);
+        if (st == EF_OK)
+            read_guess(group);
+        if (clashes == CLASHES_MAX || !may_repeat(group, st, err))
+            return st == EF_EXISTS ? ef_fail(err, EF_BUSY,
+                                             "other appends write the same streams: "
+                                             "nothing was written, try again")
+                                   : st;
+    }
 }
 
 static ef_status write_group(pg_append_group *group, ef_error *err)
@@ -356,7 +363,8 @@ static ef_status write_group(pg_append_group *group, ef_error *err)
             return EF_OK;
         if (st != EF_UNSURE || tries == 3)
             return st;
-        resolved = ef__pg_transaction(group->store->pool, EF__PG_WRITE, resolve_work, group, NULL);
+        resolved =
+            ef__pg_transaction(group->store->pool, EF__PG_WRITE, pg_group_resolve, group, NULL);
         if (resolved != EF_OK && resolved != EF_UNSURE)
             return st;
         pg_assumption_clear(&group->store->assumption);
@@ -365,18 +373,39 @@ static ef_status write_group(pg_append_group *group, ef_error *err)
     }
 }
 
+/* --- results ---------------------------------------------------------------------------------- */
+
+/* An event without a position: its caller waits for it. */
+static void add_unplaced(pg_append *job, int64_t stream, ef_place *place)
+{
+    if (!job->unplaced)
+        job->unplaced = calloc(job->count, sizeof *job->unplaced);
+    if (job->unplaced)
+        job->unplaced[job->unplaced_count++] = (pg_unplaced){stream, place};
+}
+
+static void set_places(const pg_append_group *group, pg_append *job, size_t first)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        const item *it = &group->items[first + i];
+        const accepted *a = it->accepted < 0 ? NULL : &group->accepted[it->accepted];
+        if (!a)
+            continue;
+        it->place->seq = a->seq;
+        it->place->position = a->position;
+        if (a->position == 0)
+            add_unplaced(job, a->stream, it->place);
+    }
+}
+
 static void set_results(pg_append_group *group, ef_status st, const ef_error *err)
 {
+    pg_store *store = group->store;
     size_t n = 0;
 
     for (pg_append *job = group->jobs; job; job = pg_append_next(job)) {
-        for (size_t i = 0; st == EF_OK && job->status == EF_OK && i < job->count; i++) {
-            const item *it = &group->items[n + i];
-            if (it->accepted < 0)
-                continue;
-            it->place->seq = group->accepted[it->accepted].seq;
-            it->place->position = group->accepted[it->accepted].position;
-        }
+        if (st == EF_OK && job->status == EF_OK)
+            set_places(group, job, n);
         n += job->count;
         /* The status of the transaction does not replace a refusal. */
         if (st != EF_OK && (job->status == EF_OK || st == EF_NO_MEMORY)) {
@@ -386,10 +415,32 @@ static void set_results(pg_append_group *group, ef_status st, const ef_error *er
         }
     }
     if (st == EF_OK && group->accepted_count) {
-        atomic_fetch_add(&group->store->commits, 1);
-        atomic_fetch_add(&group->store->appended, (int64_t)group->accepted_count);
-        pg_record_seen(group->store, group->accepted[group->accepted_count - 1].position);
+        atomic_fetch_add(&store->commits, 1);
+        atomic_fetch_add(&store->appended, (int64_t)group->accepted_count);
+        pg_record_seen(store, group->accepted[group->accepted_count - 1].position);
     }
+}
+
+/* Waits for the positions of events that were committed without one; 0 if that takes too long. */
+static void await_positions(pg_store *store, pg_append *jobs, size_t count)
+{
+    pg_place_job *waits = calloc(count, sizeof *waits);
+    pg_place_job *first = NULL;
+
+    for (size_t i = count; waits && i-- > 0;) {
+        if (jobs[i].unplaced_count == 0)
+            continue;
+        waits[i] = (pg_place_job){
+            .queued = {.weight = jobs[i].unplaced_count, .sibling = first ? &first->queued : NULL},
+            .events = jobs[i].unplaced,
+            .count = jobs[i].unplaced_count};
+        first = &waits[i];
+    }
+    if (first)
+        ef__batcher_submit(&store->places, &first->queued);
+    for (size_t i = 0; i < count; i++)
+        free(jobs[i].unplaced);
+    free(waits);
 }
 
 /* False: nothing was written, because another transaction holds a lock. */
@@ -416,6 +467,9 @@ static bool lead_group(pg_store *store, pg_append *jobs, size_t event_count, int
     else if (!group.nothing)
         pg_assumption_record(&group);
     set_results(&group, st, &err);
+    if (st == EF_OK && group.placing == PG_PLACED && group.accepted_count)
+        pg_notify_sleepers(store);
+    PQclear(group.guessed);
     (void)ef__pg_rows_end(&group.stored);
     ef__arena_release(&group.arena);
     ef__pair_map_release(&group.types_wanted);
@@ -484,6 +538,7 @@ ef_status pg_append_events(ef_journal *journal, const ef__arrival *events, size_
         job.queued.is_alone = true;
         ef__batcher_submit(&pg_store_of(journal)->appends, &job.queued);
     }
+    await_positions(pg_store_of(journal), &job, 1);
     return job.status;
 }
 
@@ -505,8 +560,10 @@ void pg_append_each(ef_journal *journal, const ef__append *appends, size_t count
         else
             of->status = ef_fail(of->err, EF_NO_MEMORY, "out of memory to append %zu times", count);
     }
-    if (jobs)
+    if (jobs) {
         ef__batcher_submit(&pg_store_of(journal)->appends, &jobs[0].queued);
+        await_positions(pg_store_of(journal), jobs, count);
+    }
     for (size_t i = 0; jobs && i < count; i++) {
         appends[i].of->status = jobs[i].status;
         appends[i].of->held = jobs[i].held;

@@ -14,6 +14,8 @@ typedef struct pg_append {
     ef_error *err;
     ef_status status;
     bool held; /* EF_BUSY: an open transaction holds a lock; the retry gets its own transaction */
+    pg_unplaced *unplaced; /* after EF_OK: its events that have no position yet; NULL: none */
+    size_t unplaced_count;
 } pg_append;
 
 static inline pg_append *pg_append_next(const pg_append *job)
@@ -27,7 +29,6 @@ typedef struct pair {
 
 typedef struct head {
     int64_t id, seq;
-    int64_t more, written; /* seqs that were requested, and the seq of the row with them */
 } head;
 
 /* An id that was given: an event of this group, or a stored one. */
@@ -35,7 +36,7 @@ typedef struct known {
     int32_t accepted; /* index of the event of this group; -1: none */
     int64_t stream, seq;
     bool exists;
-    bool found; /* … and `event` was read */
+    bool found; /* … and `event` was read: it has its position */
     ef_event event;
 } known;
 
@@ -70,8 +71,13 @@ typedef struct pg_append_group {
     size_t accepted_count;
     ef__pg_rows stored; /* memory of the events in `knowns` */
     ef__buf scratch;
-    bool sequenced; /* this transaction holds the sequencer lock, and `end` is the end of the log */
-    pg_end end;
+    pg_since since;
+    pg_placing
+        placing; /* … of the accepted events; unless PG_UNPLACED, `end` is the end of the log */
+    PGresult *guessed;   /* … whether the server has decided for PG_PLACED */
+    pg_end end, assumed; /* `assumed`: before the accepted events */
+    bool is_sealed;      /* it has events of another journal: they must get positions */
+    bool meets_unplaced; /* an id belongs to an event that has no position yet */
     bool may_assume;
     bool is_assumed;            /* heads, types and end are assumed, not read */
     bool nothing;               /* no event was accepted */
@@ -80,9 +86,14 @@ typedef struct pg_append_group {
 
 /* Indexes the streams, ids and types of the appends. Resets `g` to the state before an attempt. */
 ef_status pg_group_collect(pg_append_group *group, ef_error *err);
-/* The first round trip: advances and locks streams, looks up ids and types. */
+/* The first round trip: locks streams, looks up their heads, ids and types. */
 ef_status pg_group_lookup(pg_append_group *group, ef__pg_conn *conn, ef_error *err);
-/* Sends the new types that were accepted, if any. */
+/* Tries to become the sequencer, in a round trip of its own. */
+ef_status pg_group_try_sequencer(pg_append_group *group, ef__pg_conn *conn, ef_error *err);
+/* The work of a transaction after a commit whose reply was lost: whether the accepted events exist,
+ * under the locks of their streams, so that the lost transaction has ended. */
+ef_status pg_group_resolve(void *group, ef__pg_conn *conn, ef_error *err);
+/* Sends the new types of sealed events, if any: others are created with the positions. */
 ef_status pg_group_send_new_types(const pg_append_group *group, ef__pg_conn *conn, ef_error *err);
 /*
  * Optimistic appends (append_optimistic.c): heads, types and the end of the log are assumed to be
@@ -92,8 +103,10 @@ ef_status pg_group_send_new_types(const pg_append_group *group, ef__pg_conn *con
  */
 /* Sets heads, types and end; false when too little is known. */
 bool pg_assume(pg_append_group *group);
-/* Sends the statements that move the streams, acquire the sequencer lock and compare. */
+/* Sends the statement that locks the streams … */
 ef_status pg_assumption_send(const pg_append_group *group, ef__pg_conn *conn, ef_error *err);
+/* … and the one that decides, before the events are written, whether they get positions. */
+ef_status pg_assumption_send_guess(pg_append_group *group, ef__pg_conn *conn, ef_error *err);
 /* After a commit: records heads, types and end for the next append. */
 void pg_assumption_record(const pg_append_group *group);
 /* After a failure: forgets everything. */

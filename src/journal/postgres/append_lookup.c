@@ -89,7 +89,7 @@ ef_status pg_group_collect(pg_append_group *group, ef_error *err)
 
     (void)ef__pg_rows_end(&group->stored);
     ef__arena_reset(&group->arena);
-    group->nothing = false;
+    group->nothing = group->is_sealed = group->meets_unplaced = false;
     group->accepted_count = 0;
     group->items = ef__arena_zalloc(&group->arena, group->event_count + 1, sizeof *group->items);
     group->accepted =
@@ -97,8 +97,10 @@ ef_status pg_group_collect(pg_append_group *group, ef_error *err)
     if (!group->items || !group->accepted)
         return ef__no_memory(err);
     for (pg_append *job = group->jobs; job; job = pg_append_next(job))
-        for (size_t i = 0; i < job->count; i++)
+        for (size_t i = 0; i < job->count; i++) {
             group->items[n++] = (item){.arrival = &job->events[i], .place = &job->out[i]};
+            group->is_sealed = group->is_sealed || job->events[i].sealed;
+        }
     st = number_items(group, stream_pair, offsetof(item, stream), &group->streams,
                       &group->stream_count, err);
     if (st == EF_OK)
@@ -121,8 +123,6 @@ ef_status pg_group_collect(pg_append_group *group, ef_error *err)
         st = ef__no_memory(err);
     for (size_t i = 0; st == EF_OK && i < group->id_count; i++)
         group->knowns[i].accepted = -1;
-    for (size_t i = 0; st == EF_OK && i < group->event_count; i++)
-        group->heads[group->items[i].stream].more++;
     return st;
 }
 
@@ -130,14 +130,18 @@ ef_status pg_group_collect(pg_append_group *group, ef_error *err)
 
 static ef_status send_streams(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    struct pj_stream_advance advance = {0};
+    struct pj_stream_lock lock = {0};
+    struct pj_stream_heads heads = {0};
+    ef_status st;
 
     for (size_t i = 0; i < group->stream_count; i++) {
-        ef__pg_array_str(&advance.tenants, group->streams[i].a);
-        ef__pg_array_str(&advance.names, group->streams[i].b);
-        ef__pg_array_int(&advance.more, group->heads[i].more);
+        ef__pg_array_str(&lock.tenants, group->streams[i].a);
+        ef__pg_array_str(&lock.names, group->streams[i].b);
+        ef__pg_array_str(&heads.tenants, group->streams[i].a);
+        ef__pg_array_str(&heads.names, group->streams[i].b);
     }
-    return pj_send_stream_advance(conn, &advance, err);
+    st = pj_send_stream_lock(conn, &lock, err);
+    return st == EF_OK ? pj_send_stream_heads(conn, &heads, err) : st;
 }
 
 static ef_status send_id_find(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
@@ -174,17 +178,19 @@ static ef__pg_array array_of_types(const pg_append_group *group)
 
 static ef_status read_heads(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
-    struct pj_stream_advance_row row;
+    ef_status st = ef__pg_receive(conn, NULL, err); /* the lock */
+    struct pj_stream_heads_row row;
+    ef__pg_rows rows;
 
+    if (st != EF_OK)
+        return st;
+    rows = ef__pg_rows_receive(conn, NULL, err);
     if (rows.status == EF_OK && (size_t)rows.count != group->stream_count)
         rows.status = ef_fail(err, EF_IO, "%zu streams were requested and %d returned",
                               group->stream_count, rows.count);
-    while (pj_next_stream_advance(&rows, &row)) {
-        head *h = &group->heads[rows.at];
-        h->id = row.id;
-        h->written = row.seq;
-        h->seq = h->written - h->more;
+    while (pj_next_stream_heads(&rows, &row)) {
+        group->heads[rows.at].id = row.id;
+        group->heads[rows.at].seq = row.seq;
     }
     return ef__pg_rows_end(&rows);
 }
@@ -225,9 +231,8 @@ static ef_status read_types(pg_append_group *group, ef__pg_conn *conn, ef_error 
     return ef__pg_rows_end(&rows);
 }
 
-/* Reads the events with ids of this group. *out_missing: one of them has no position yet. */
-static ef_status load_known(pg_append_group *group, ef__pg_conn *conn, bool *out_missing,
-                            ef_error *err)
+/* Reads the events with ids of this group, which have to have positions. */
+static ef_status load_known(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
     size_t *which = ef__arena_zalloc(&group->arena, group->id_count + 1, sizeof *which), count = 0;
     struct pj_event_places places = {0};
@@ -248,14 +253,55 @@ static ef_status load_known(pg_append_group *group, ef__pg_conn *conn, bool *out
         stored->status = pg_event_read(stored->result, i, &group->scratch, &k->event, NULL, err);
         k->found = stored->status == EF_OK;
     }
-    *out_missing = stored->status == EF_OK && (size_t)stored->count < count;
-    return stored->status;
+    if (stored->status != EF_OK || (size_t)stored->count == count)
+        return stored->status;
+    group->meets_unplaced = true;
+    return ef_fail(err, EF_BUSY, "an event with the same id has no position yet");
+}
+
+static ef_status send_try(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
+{
+    struct pj_sequencer_try try = {
+        .names = array_of_types(group),
+        .milliseconds = group->is_sealed ? group->store->base.options.busy_ms : 0,
+        .since = ef__buf_str(&group->since.snapshot),
+        .high = group->since.high,
+    };
+    ef_status st = pj_send_sequencer_try(conn, &try, err);
+
+    return st == EF_OK ? pj_send_sequencer_begin(conn, pg_clock(group->store), err) : st;
+}
+
+static ef_status receive_try(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
+{
+    ef__pg_rows rows = ef__pg_rows_receive(conn, NULL, err);
+    bool is_placed = false;
+    ef_status st;
+
+    (void)pj_next_sequencer_try(&rows, &is_placed);
+    st = ef__pg_rows_end(&rows);
+    group->placing = is_placed ? PG_PLACED : PG_UNPLACED;
+    ef__buf_release(&group->end.scratch);
+    return st == EF_OK ? pg_end_read(ef__pg_rows_receive(conn, NULL, err), &group->end, err) : st;
+}
+
+ef_status pg_group_try_sequencer(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = send_try(group, conn, err);
+
+    if (st == EF_OK)
+        st = ef__pg_sync(conn, err);
+    return st == EF_OK ? receive_try(group, conn, err) : st;
 }
 
 /* Another transaction may hold the lock of an id, so the sequencer lock is acquired later. */
+static bool tries_at_once(const pg_append_group *group)
+{
+    return group->id_count == 0;
+}
+
 static ef_status send_lookup(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    int64_t busy_ms = group->store->base.options.busy_ms;
     ef__pg_array names;
     ef_status st = send_streams(group, conn, err);
 
@@ -263,25 +309,9 @@ static ef_status send_lookup(const pg_append_group *group, ef__pg_conn *conn, ef
         return st;
     names = array_of_types(group);
     st = pj_send_type_known(conn, &names, err);
-    if (st == EF_OK && group->id_count)
-        return send_id_find(group, conn, err);
-    if (st != EF_OK)
-        return st;
-    names = array_of_types(group);
-    st = pj_send_sequencer_lock_if(conn, &names, busy_ms, err);
-    return st == EF_OK ? pj_send_sequencer_begin(conn, pg_clock(group->store), err) : st;
-}
-
-static ef_status receive_sequencer(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
-{
-    bool locked = false;
-    ef_status st = pj_receive_sequencer_lock_if(conn, &locked, err);
-
-    group->sequenced = locked;
-    if (st != EF_OK)
-        return st;
-    return group->sequenced ? pg_sequence_receive(group->store, conn, &group->end, err)
-                            : ef__pg_receive(conn, NULL, err);
+    if (st == EF_OK)
+        st = tries_at_once(group) ? send_try(group, conn, err) : send_id_find(group, conn, err);
+    return st;
 }
 
 static ef_status read_counts(pg_append_group *group, ef__pg_rows *rows, ef_error *err)
@@ -319,27 +349,54 @@ static ef_status count_types(pg_append_group *group, ef__pg_conn *conn, ef_error
 ef_status pg_group_lookup(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
     size_t there = 0;
-    bool missing = false;
     ef_status st = send_lookup(group, conn, err);
 
     if (st == EF_OK)
         st = read_heads(group, conn, err);
     if (st == EF_OK)
         st = read_types(group, conn, err);
-    if (st == EF_OK && group->id_count)
-        st = read_ids(group, conn, &there, err);
+    if (st == EF_OK && tries_at_once(group))
+        st = receive_try(group, conn, err);
     else if (st == EF_OK)
-        st = receive_sequencer(group, conn, err);
+        st = read_ids(group, conn, &there, err);
     if (st == EF_OK)
         st = count_types(group, conn, err);
-    if (st == EF_OK && there)
-        st = load_known(group, conn, &missing, err);
-    if (st == EF_OK && missing) { /* appended by SQL, committed and without a position */
-        pg_end end;
-        st = pg_sequence_begin(group->store, conn, &end, err);
-        ef__buf_release(&end.scratch);
-        if (st == EF_OK)
-            st = load_known(group, conn, &missing, err);
+    return st == EF_OK && there ? load_known(group, conn, err) : st;
+}
+
+/* --- after a lost commit ---------------------------------------------------------------------- */
+
+ef_status pg_group_resolve(void *context, ef__pg_conn *conn, ef_error *err)
+{
+    pg_append_group *group = context;
+    struct pj_stream_lock lock = {0};
+    struct pj_event_places places = {0};
+    struct pj_event_places_row row;
+    ef__pg_rows rows;
+    ef_status st;
+
+    for (size_t i = 0; i < group->stream_count; i++) {
+        ef__pg_array_str(&lock.tenants, group->streams[i].a);
+        ef__pg_array_str(&lock.names, group->streams[i].b);
     }
-    return st;
+    st = pj_send_stream_lock(conn, &lock, err);
+    if (st == EF_OK)
+        st = ef__pg_receive(conn, NULL, err);
+    if (st != EF_OK)
+        return st;
+    for (size_t i = 0; i < group->accepted_count; i++) {
+        ef__pg_array_int(&places.streams, group->accepted[i].stream);
+        ef__pg_array_int(&places.seqs, group->accepted[i].seq);
+    }
+    rows = pj_each_event_places(ef__pg_on_conn(conn), &places, NULL, err);
+    group->nothing = rows.status == EF_OK && (size_t)rows.count != group->accepted_count;
+    while (pj_next_event_places(&rows, &row)) {
+        accepted *a = &group->accepted[row.n - 1];
+        a->position = row.position;
+        /* Another event has this seq: ours was not written. */
+        if (!ef_str_equal(row.id, a->item->arrival->event.id))
+            group->nothing = true;
+    }
+    group->placing = PG_UNPLACED; /* as far as it is known */
+    return ef__pg_rows_end(&rows);
 }

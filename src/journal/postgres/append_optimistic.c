@@ -2,9 +2,10 @@
  * append_optimistic.c - see append.h: an append that assumes the state which the previous one left.
  *
  * While only one handle appends, the log and its streams are where it left them, and looking that
- * up costs a round trip. So it is compared instead: streams by the statement that moves them, the
+ * up costs a round trip. So it is compared instead: streams by the unique index of the events, the
  * end of the log by its position and hash under the sequencer lock. The hash is that of a chain, so
- * the whole log before it is unchanged.
+ * the whole log before it is unchanged. If the lock is held, or the log ends elsewhere, the events
+ * are written without positions.
  *
  * The server clock is assumed for at most a second after it was read: the recording time of an
  * event is that of the server, and never decreases.
@@ -38,27 +39,32 @@ void pg_assumption_release(pg_assumption *assumption)
 
 /* --- assuming --------------------------------------------------------------------------------- */
 
-static bool assume_end(const pg_store *store, pg_end *end)
+static bool assume_end(pg_store *store, pg_end *end)
 {
-    const pg_assumption *assumption = &store->assumption;
     const ef_clock *clock = store->given_clock ? store->base.options.clock : ef_clock_system();
     int64_t now_us = clock->wall_us(clock->context), age_us;
 
+    (void)pthread_mutex_lock(&store->lock);
+    *end = store->last_end;
+    (void)pthread_mutex_unlock(&store->lock);
     if (!store->given_clock) {
-        age_us = clock->mono_us(clock->context) - assumption->clock_read_us;
+        age_us = clock->mono_us(clock->context) - end->clock_read_us;
         if (age_us > ASSUME_CLOCK_US)
             return false;
-        now_us = assumption->clock_us + age_us;
+        now_us = end->clock_us + age_us;
     }
-    *end =
-        (pg_end){.position = assumption->position,
-                 .recorded_us = now_us > assumption->recorded_us ? now_us : assumption->recorded_us,
-                 .partitions = assumption->partitions,
-                 .clock_us = assumption->clock_us,
-                 .clock_read_us = assumption->clock_read_us,
-                 .scratch = EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES)};
-    memcpy(end->hash, assumption->hash, sizeof end->hash);
-    return true;
+    end->recorded_us = now_us > end->recorded_us ? now_us : end->recorded_us;
+    end->scratch = (ef__buf)EF__BUF_INIT(4 * EF_LIMIT_DATA_BYTES);
+    return end->position > 0;
+}
+
+void pg_end_record(pg_store *store, const pg_end *end)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    if (end->position >= store->last_end.position)
+        store->last_end = *end;
+    store->last_end.scratch = (ef__buf){0};
+    (void)pthread_mutex_unlock(&store->lock);
 }
 
 static bool read_heads(pg_append_group *group)
@@ -69,7 +75,7 @@ static bool read_heads(pg_append_group *group)
         if (!place)
             return false;
         group->heads[i].id = place->id;
-        group->heads[i].seq = group->heads[i].written = place->seq;
+        group->heads[i].seq = place->seq;
     }
     return true;
 }
@@ -95,50 +101,45 @@ bool pg_assume(pg_append_group *group)
         assumption->pause--;
         return false;
     }
-    return read_heads(group) && read_types(group) && assume_end(group->store, &group->end);
+    if (!read_heads(group) || !read_types(group) || !assume_end(group->store, &group->end))
+        return false;
+    group->assumed = group->end;
+    return true;
 }
 
 /* --- comparing -------------------------------------------------------------------------------- */
 
-static ef_status send_move(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
-{
-    struct pj_stream_move move = {0};
-
-    for (size_t i = 0; i < group->stream_count; i++) {
-        ef__pg_array_int(&move.streams, group->heads[i].id);
-        ef__pg_array_int(&move.assumed, group->heads[i].written);
-        ef__pg_array_int(&move.seqs, group->heads[i].seq);
-    }
-    return pj_send_stream_move(conn, &move, err);
-}
-
 ef_status pg_assumption_send(const pg_append_group *group, ef__pg_conn *conn, ef_error *err)
 {
-    const pg_end *end = &group->end;
-    ef_status st = send_move(group, conn, err);
+    ef__pg_array streams = {0};
+    ef_status st;
 
-    if (st == EF_OK)
-        st = pj_send_sequencer_lock(conn, group->store->base.options.busy_ms, err);
-    if (st == EF_OK)
-        st = pj_send_sequencer_guess(
-            conn,
-            &(struct pj_sequencer_guess){.position = end->position,
-                                         .hash = {(const char *)end->hash, sizeof end->hash},
-                                         .partitions = end->partitions},
-            err);
+    for (size_t i = 0; i < group->stream_count; i++)
+        ef__pg_array_int(&streams, group->heads[i].id);
+    st = pj_send_stream_lock_known(conn, &streams, err);
     /* the server works while events are sealed */
-    return st == EF_OK ? ef__pg_flush(conn, err) : st;
+    return st == EF_OK ? ef__pg_sync(conn, err) : st;
+}
+
+ef_status pg_assumption_send_guess(pg_append_group *group, ef__pg_conn *conn, ef_error *err)
+{
+    struct pj_sequencer_guess guess = {.since = ef__buf_str(&group->since.snapshot),
+                                       .high = group->since.high,
+                                       .position = group->assumed.position,
+                                       .hash = {(const char *)group->assumed.hash, EF_HASH_BYTES},
+                                       .partitions = group->assumed.partitions};
+
+    ef__pg_watch(conn, PJ_SEQUENCER_GUESS, &group->guessed);
+    return pj_send_sequencer_guess(conn, &guess, err);
 }
 
 /* --- recording ------------------------------------------------------------------------------ */
 
-/* If another process has appended since, the heads of all other streams are unknown. */
-static void record_heads(const pg_append_group *group, pg_assumption *assumption)
+void pg_assumption_record(const pg_append_group *group)
 {
+    pg_assumption *assumption = &group->store->assumption;
     bool fresh;
 
-    if (group->accepted[0].position - 1 != assumption->position)
-        ef__pair_map_reset(&assumption->streams);
     for (size_t i = 0; i < group->stream_count; i++) {
         pg_assumed_head *place =
             ef__pair_map_at(&assumption->streams, group->streams[i].a, group->streams[i].b, &fresh);
@@ -148,22 +149,11 @@ static void record_heads(const pg_append_group *group, pg_assumption *assumption
             ef__pair_map_reset(&assumption->streams); /* full: start again */
     }
     for (size_t i = 0; i < group->type_count; i++)
-        if (group->types_known[i] || group->types_new[i])
+        if (group->types_known[i])
             (void)ef__pair_map_at(&assumption->types, (ef_str){0}, group->types[i].b, &fresh);
-}
-
-void pg_assumption_record(const pg_append_group *group)
-{
-    pg_assumption *assumption = &group->store->assumption;
-
-    record_heads(group, assumption);
     assumption->known = true;
-    assumption->position = group->end.position;
-    assumption->recorded_us = group->end.recorded_us;
-    memcpy(assumption->hash, group->end.hash, sizeof assumption->hash);
-    assumption->partitions = group->end.partitions;
-    assumption->clock_us = group->end.clock_us;
-    assumption->clock_read_us = group->end.clock_read_us;
+    if (group->placing != PG_UNPLACED)
+        pg_end_record(group->store, &group->end);
     if (group->is_assumed && assumption->pause_next)
         assumption->pause_next--;
 }

@@ -1,40 +1,48 @@
 -- Events, streams, types.
 
--- name: arrival_any
+-- name: unplaced_any
 -- only: postgres in SQLite every append has its position when it commits
--- Whether an event was committed and has no position yet.
+-- Whether an event was committed and has no position, apart from what this process has seen
+-- (unplaced_find).
+-- binds: 1 since text, 2 high int
 -- row: is_any bool
-SELECT EXISTS (SELECT FROM everfold.arrival);
+SELECT EXISTS (SELECT FROM everfold.event e WHERE e.position IS NULL AND e.number > $2)
+    OR ($2 > 0 AND (
+        EXISTS (SELECT FROM everfold.event e WHERE e.position IS NULL AND e.number <= $2
+                   AND e.xid >= pg_snapshot_xmax($1::pg_snapshot))
+        OR EXISTS (SELECT FROM everfold.event e WHERE e.position IS NULL AND e.number <= $2
+                      AND e.xid = ANY (ARRAY(
+                          SELECT x FROM pg_snapshot_xip($1::pg_snapshot) AS x
+                           WHERE pg_visible_in_snapshot(x, pg_current_snapshot()))))));
 
--- name: stream_advance
+-- name: stream_lock
 -- only: postgres SQLite gives seqs in memory under the write lock
--- Adds to the seqs of streams, and creates the streams that are new. Rows are locked, and returned, in
--- the order of the arrays, which is that of the names: so two appends cannot deadlock.
--- binds: 1 tenants text[], 2 names text[], 3 more int[] (seqs to add)
+-- Creates the streams that are new, and locks the rows of all of them in the order of the arrays, which
+-- is that of the names: so two appends cannot deadlock. A row that exists is not changed: a version per
+-- append would be walked over by every later one while some transaction keeps a snapshot open.
+-- binds: 1 tenants text[], 2 names text[]
+INSERT INTO everfold.stream AS s(tenant, name)
+SELECT u.tenant, u.name FROM unnest($1, $2) AS u(tenant, name)
+    ON CONFLICT (tenant, name) DO UPDATE SET name = excluded.name WHERE false;
+
+-- name: stream_heads
+-- only: postgres SQLite gives seqs in memory under the write lock
+-- Their ids, and the seqs of their last events. Runs after they were locked.
+-- binds: 1 tenants text[], 2 names text[]
 -- rows: id int, seq int
-INSERT INTO everfold.stream AS s(tenant, name, seq)
-SELECT u.tenant, u.name, u.more FROM unnest($1, $2, $3) AS u(tenant, name, more)
-    ON CONFLICT (tenant, name) DO UPDATE SET seq = s.seq + excluded.seq
-RETURNING s.id, s.seq;
+SELECT s.id, coalesce((SELECT e.seq FROM everfold.event e WHERE e.stream = s.id
+                        ORDER BY e.seq DESC LIMIT 1), 0)
+  FROM unnest($1, $2) WITH ORDINALITY AS u(tenant, name, n)
+  JOIN everfold.stream s ON s.tenant = u.tenant AND s.name = u.name
+ ORDER BY u.n;
 
--- name: stream_set
--- only: postgres SQLite gives seqs in memory under the write lock
--- Corrects streams that were advanced too far, because not all events were accepted.
--- binds: 1 streams int[], 2 seqs int[]
-UPDATE everfold.stream s SET seq = u.seq FROM unnest($1, $2) AS u(id, seq) WHERE s.id = u.id;
-
--- name: stream_move
+-- name: stream_lock_known
 -- only: postgres SQLite has no optimistic append
--- Moves streams by id from the assumed seqs, and raises an error when one has another seq. Rows are
--- locked in the order of the arrays too: with two bounds in place of "=" no plan sorts by id.
--- binds: 1 streams int[], 2 assumed int[], 3 seqs int[]
-WITH moved AS (
-    UPDATE everfold.stream s SET seq = u.seq
-      FROM unnest($1, $2, $3) AS u(id, assumed, seq)
-     WHERE s.id BETWEEN u.id AND u.id AND s.seq = u.assumed
-    RETURNING 1)
-SELECT everfold.refuse('seq_conflict', 'a stream is not at the assumed seq: the append is repeated with a lookup')
-  FROM moved HAVING count(*) <> cardinality($1);
+-- Locks streams by id, in the order of the arrays too: with two bounds in place of "=" no plan sorts by
+-- id. The unique index of the events refuses a wrong seq.
+-- binds: 1 streams int[]
+-- row: ignored
+SELECT FROM unnest($1) AS u(id) JOIN everfold.stream s ON s.id BETWEEN u.id AND u.id FOR UPDATE OF s;
 
 -- name: id_find
 -- only: postgres PostgreSQL finds ids by an index, SQLite in sorted runs
@@ -71,77 +79,123 @@ SELECT u.tenant, u.id, $3[(u.n * 2 - 1)::integer], $3[(u.n * 2)::integer]
 -- row: ignored
 SELECT everfold.lock_sequencer($1);
 
--- name: sequencer_lock_if
+-- name: sequencer_try
 -- only: postgres SQLite gives positions as row numbers, without a sequencer
--- The same, if all types exist: creating a type may wait for a transaction that waits for the
--- sequencer. No row: the lock was not acquired.
--- binds: 1 names text[] (of types, each once), 2 milliseconds int
--- row: -
-SELECT everfold.lock_sequencer($2)
- WHERE cardinality($1) = (SELECT count(*) FROM everfold.event_type WHERE name = ANY ($1));
+-- Whether the transaction gives positions to its events: if all their types exist, nothing else waits
+-- for a position, and no other transaction has the lock or waits for it.
+-- binds: 1 names text[] (of types, each once), 2 milliseconds int (0: does not wait), 3 since text,
+--        4 high int
+-- rows: is_placed bool
+SELECT CASE WHEN cardinality($1) = (SELECT count(*) FROM everfold.event_type WHERE name = ANY ($1))
+            THEN everfold.try_sequencer($2, $3, $4, NULL, NULL, NULL) ELSE false END;
 
 -- name: sequencer_begin
 -- only: postgres SQLite gives positions as row numbers, without a sequencer
--- The end of the log, the last event without a position, and the settings that an event row depends
--- on. Runs after the lock was granted, in order to see the commits of the previous holder.
+-- The end of the log, and the settings that an event row depends on. Runs after the lock was granted,
+-- in order to see the commits of the previous holder.
 -- binds: 1 now clock
--- rows: position int, recorded int, hash blob, now int, partitions int, arrivals int, damage text,
---        damaged int
+-- rows: position int, recorded int, hash blob, now int, partitions int, damage text, damaged int
 SELECT coalesce(e.position, 0), coalesce(e.recorded, 0), e.hash, everfold.clock_us($1),
-       s.partitions, (SELECT max(number) FROM everfold.arrival), s.damage, s.damaged
+       s.partitions, s.damage, s.damaged
   FROM everfold.state s
-  LEFT JOIN (SELECT position, recorded, hash FROM everfold.event ORDER BY position DESC LIMIT 1) e
+  LEFT JOIN (SELECT position, recorded, hash FROM everfold.event WHERE position IS NOT NULL
+              ORDER BY position DESC LIMIT 1) e
     ON true;
 
 -- name: sequencer_guess
 -- only: postgres SQLite has no optimistic append
--- Raises an error when the log does not end where the append assumes, an event waits for a position,
--- or the journal is damaged. Runs after the lock was granted.
--- binds: 1 position int, 2 hash blob, 3 partitions int
--- row: ignored
-SELECT everfold.refuse('seq_conflict', 'the log does not end where assumed: the append is repeated with a lookup')
-  FROM everfold.state s
-  LEFT JOIN (SELECT position, hash FROM everfold.event ORDER BY position DESC LIMIT 1) e ON true
- WHERE e.position IS DISTINCT FROM $1 OR e.hash IS DISTINCT FROM $2 OR s.partitions <> $3
-    OR s.damaged <> 0 OR EXISTS (SELECT FROM everfold.arrival);
+-- The same as sequencer_try, if the log also ends where the append assumes.
+-- binds: 1 since text, 2 high int, 3 position int, 4 hash blob, 5 partitions int
+-- rows: is_placed bool
+SELECT everfold.try_sequencer(0, $1, $2, $3, $4, $5);
 
--- name: arrival_drain
+-- name: unplaced_find
 -- only: postgres in SQLite every append has its position when it commits
--- Deletes and returns the next events without a position: up to a count and up to a number of bytes,
--- but at least one.
--- binds: 1 upto int (the highest number), 2 limit int, 3 bytes int
+-- The next events without a position in order of number: up to a count and up to a number of bytes, but
+-- at least one; the snapshot of this statement, and the highest number that was drawn. The caller has
+-- handled every event up to the number `high` that was visible in the snapshot `since`. So those with
+-- lower numbers are of transactions that had not ended then: ones that have ended since, and later ones.
+-- Versions of events that have their position are not walked over, nor are those of transactions
+-- that are still open.
+-- binds: 1 since text, 2 high int, 3 limit int, 4 bytes int
 -- rows: by hand
-WITH drained AS (
-    DELETE FROM everfold.arrival
-     WHERE number IN (
-        SELECT b.number
-          FROM (SELECT f.number, coalesce(sum(f.bytes) OVER (
-                           ORDER BY f.number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
-                  FROM (SELECT number, octet_length(data) + octet_length(meta) AS bytes
-                          FROM everfold.arrival WHERE number <= $1 ORDER BY number LIMIT $2) f) b
-         WHERE b.before < $3)
-    RETURNING *)
-SELECT a.stream, a.seq, a.type, a.schema, a.time, a.id, a.data, a.meta, a.queued, s.tenant, s.name, a.number
-  FROM drained a JOIN everfold.stream s ON s.id = a.stream ORDER BY a.number;
+WITH here AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot),
+ended AS MATERIALIZED (
+    SELECT x FROM here c, pg_snapshot_xip($1::pg_snapshot) AS x
+     WHERE pg_visible_in_snapshot(x, c.snapshot)),
+found AS (
+    SELECT e.* FROM ended t CROSS JOIN LATERAL (
+           SELECT * FROM everfold.event e
+            WHERE e.position IS NULL AND e.xid = t.x AND e.number <= $2 ORDER BY e.number LIMIT $3 + 1) e
+     UNION ALL
+    SELECT e.* FROM everfold.event e
+     WHERE $2 > 0 AND e.position IS NULL AND e.xid >= pg_snapshot_xmax($1::pg_snapshot)
+       AND e.number <= $2
+     UNION ALL
+   (SELECT e.* FROM everfold.event e
+     WHERE e.position IS NULL AND e.number > $2 ORDER BY e.number LIMIT $3 + 1)),
+sized AS (
+    SELECT f.*, coalesce(sum(octet_length(f.data) + octet_length(f.meta)) OVER (
+                    ORDER BY f.number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before,
+           count(*) OVER () AS total
+      FROM found f)
+SELECT c.snapshot::text, n.last_value * 16384 + 16383, e.total, e.number, e.stream, e.seq, e.type, e.schema,
+       e.time, e.id, e.data, e.meta, e.queued, e.tenant, e.name
+  FROM here c CROSS JOIN everfold.event_number n
+  LEFT JOIN LATERAL (
+      SELECT z.total, z.number, z.stream, z.seq, coalesce(t.name, z.new_type) AS type, z.schema, z.time, z.id,
+             z.data, z.meta, z.queued, s.tenant, s.name
+        FROM sized z JOIN everfold.stream s ON s.id = z.stream
+        LEFT JOIN everfold.event_type t ON t.id = z.type
+       WHERE z.before < $4 ORDER BY z.number LIMIT $3) e ON true
+ ORDER BY e.number;
+
+-- name: event_place
+-- only: postgres in SQLite every append has its position when it commits
+-- Gives positions to events; a trigger refuses those that have one.
+-- binds: by hand, 1 first position, 2 numbers: stream, seq, number of the type's name, sum, 3 names of
+--        types, 4 recorded, 5 hashes
+WITH types AS MATERIALIZED (
+    SELECT array_agg(t.id ORDER BY y.n) AS ids
+      FROM unnest($3) WITH ORDINALITY AS y(name, n) LEFT JOIN everfold.event_type t ON t.name = y.name),
+placed AS (
+    UPDATE everfold.event e
+       SET position = $1 + u.n - 1, recorded = $4, sum = $2[u.n * 4],
+           hash = substr($5, (u.n - 1) * 32 + 1, 32), type = k.ids[$2[u.n * 4 - 1]]
+      FROM types k, generate_series(1, cardinality($2) / 4) AS u(n)
+     WHERE e.stream = $2[u.n * 4 - 3] AND e.seq = $2[u.n * 4 - 2]
+    RETURNING 1)
+SELECT everfold.refuse('seq_conflict', 'an event has got a position from another sequencer')
+  FROM placed HAVING count(*) <> cardinality($2) / 4;
 
 -- name: event_insert
 -- binds: by hand, 1 first position, 2 numbers: stream, seq, number of the type's name, schema,
---        time, sum, made, 3 names of types, 4 recorded, 5 ids, 6 data, 7 meta, 8 hashes
+--        time, sum, made, 3 names of types, 4 recorded, 5 ids, 6 data, 7 meta, 8 hashes, 9 whether they
+--        get positions (null: what sequencer_guess has decided), 10 whether they get outbox rows
+WITH mode AS MATERIALIZED (
+    SELECT d.is_placed, k.ids,
+           CASE WHEN NOT d.is_placed THEN nextval('everfold.event_number') * 16384 END AS number,
+           CASE WHEN NOT d.is_placed THEN pg_current_xact_id() END AS xid
+      FROM (SELECT coalesce($9, current_setting('everfold.placed', true) = 'on') AS is_placed) d,
+           (SELECT array_agg(t.id ORDER BY y.n) AS ids
+              FROM unnest($3) WITH ORDINALITY AS y(name, n)
+              LEFT JOIN everfold.event_type t ON t.name = y.name) k)
 INSERT INTO everfold.event(position, stream, seq, type, schema, time, recorded, id, data, meta, sum,
-                           hash, made)
-SELECT $1 + u.n - 1, $2[(u.n * 7 - 6)::integer], $2[(u.n * 7 - 5)::integer],
-       k.ids[$2[(u.n * 7 - 4)::integer]], $2[(u.n * 7 - 3)::integer], $2[(u.n * 7 - 2)::integer],
-       $4, u.id, u.data, u.meta, $2[(u.n * 7 - 1)::integer],
-       substr($8, ((u.n - 1) * 32 + 1)::integer, 32), $2[(u.n * 7)::integer] <> 0
-  FROM (SELECT array_agg(t.id ORDER BY y.n) AS ids
-          FROM unnest($3) WITH ORDINALITY AS y(name, n)
-          LEFT JOIN everfold.event_type t ON t.name = y.name) k,
-       unnest($5, $6, $7) WITH ORDINALITY AS u(id, data, meta, n);
+                           hash, made, number, xid, new_type, queued)
+SELECT CASE WHEN m.is_placed THEN $1 + u.n - 1 END, $2[(u.n * 7 - 6)::integer],
+       $2[(u.n * 7 - 5)::integer], m.ids[$2[(u.n * 7 - 4)::integer]], $2[(u.n * 7 - 3)::integer],
+       $2[(u.n * 7 - 2)::integer], CASE WHEN m.is_placed THEN $4 END, u.id, u.data, u.meta,
+       CASE WHEN m.is_placed THEN $2[(u.n * 7 - 1)::integer] END,
+       CASE WHEN m.is_placed THEN substr($8, ((u.n - 1) * 32 + 1)::integer, 32) END,
+       $2[(u.n * 7)::integer] <> 0, m.number + u.n, m.xid,
+       CASE WHEN m.ids[$2[(u.n * 7 - 4)::integer]] IS NULL THEN $3[$2[(u.n * 7 - 4)::integer]] END,
+       CASE WHEN NOT m.is_placed THEN $10 END
+  FROM mode m, unnest($5, $6, $7) WITH ORDINALITY AS u(id, data, meta, n);
 
 -- name: outbox_insert
--- A row for every lane that selects the event.
+-- A row for every lane that selects the event, if the events got positions.
 -- binds: by hand, 1 positions, 2 numbers: partition, that in lanes of publishers, number of the
---        type's name, 3 names of types
+--        type's name, 3 names of types, 4 as event_insert 9
 INSERT INTO everfold.outbox(lane, position, partition)
 SELECT l.id, u.position, $2[(u.n * 3 - CASE l.kind WHEN 2 THEN 1 ELSE 2 END)::integer]
   FROM unnest($1) WITH ORDINALITY AS u(position, n)
@@ -150,20 +204,43 @@ SELECT l.id, u.position, $2[(u.n * 3 - CASE l.kind WHEN 2 THEN 1 ELSE 2 END)::in
         SELECT coalesce(a.publish, t.publish)
                AND everfold.type_matches(coalesce(a.name, t.name), l.types)
           FROM everfold.event_type t LEFT JOIN everfold.event_type a ON a.id = t.alias_of
-         WHERE t.name = $3[$2[(u.n * 3)::integer]])));
+         WHERE t.name = $3[$2[(u.n * 3)::integer]])))
+ WHERE coalesce($4, current_setting('everfold.placed', true) = 'on');
 
 -- name: notify
 -- only: postgres SQLite wakes waiting processes by its files
--- A hint for processes that wait for the journal to grow.
+-- Wakes the processes that wait for the journal to grow.
 -- row: ignored
 SELECT pg_notify('everfold', '');
 
+-- name: notify_sleepers
+-- only: postgres SQLite wakes waiting processes by its files
+-- The same if a process sleeps: it holds the lock shared then (sleep_begin). A role that abuses the lock
+-- causes extra notifications, or polling. A transaction of its own that is not synced: PostgreSQL locks
+-- all databases from a notification to the end of its commit.
+-- row: ignored
+SELECT set_config('synchronous_commit', 'off', true),
+       CASE WHEN NOT pg_try_advisory_xact_lock(hashtextextended(s.journal_id, 0))
+            THEN pg_notify('everfold', '') END
+  FROM everfold.state s;
+
+-- name: sleep_begin
+-- only: postgres SQLite wakes waiting processes by its files
+-- For the session: a notification is wanted.
+-- row: is_announced bool
+SELECT pg_try_advisory_lock_shared(hashtextextended(s.journal_id, 0)) FROM everfold.state s;
+
+-- name: sleep_end
+-- only: postgres SQLite wakes waiting processes by its files
+-- row: ignored
+SELECT pg_advisory_unlock_shared(hashtextextended(s.journal_id, 0)) FROM everfold.state s;
+
 -- name: event_places
 -- only: postgres SQLite asks its id index
--- Whether events exist, by stream and seq.
+-- Whether events exist, by stream and seq. Position 0: it has none yet.
 -- binds: 1 streams int[], 2 seqs int[]
 -- rows: n int, position int, id text
-SELECT u.n, e.position, e.id
+SELECT u.n, coalesce(e.position, 0), e.id
   FROM unnest($1, $2) WITH ORDINALITY AS u(stream, seq, n)
   JOIN everfold.event e ON e.stream = u.stream AND e.seq = u.seq;
 
@@ -227,7 +304,8 @@ SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.sch
 
 -- name: event_last
 -- row ef_head: position int, recorded_us int, hash bytes
-SELECT position, recorded, hash FROM everfold.event ORDER BY position DESC LIMIT 1;
+SELECT position, recorded, hash FROM everfold.event WHERE position IS NOT NULL
+ ORDER BY position DESC LIMIT 1;
 
 -- name: event_hash
 -- binds: 1 position int
@@ -240,8 +318,8 @@ SELECT hash FROM everfold.event WHERE position = $1;
 -- row: seq int, position int
 SELECT e.seq, e.position
   FROM everfold.stream s
-  JOIN LATERAL (SELECT seq, position FROM everfold.event WHERE stream = s.id
-                 ORDER BY seq DESC LIMIT 1) e ON true
+  JOIN LATERAL (SELECT seq, position FROM everfold.event
+                 WHERE stream = s.id AND position IS NOT NULL ORDER BY seq DESC LIMIT 1) e ON true
  WHERE s.tenant = $1 AND s.name = $2;
 
 -- name: stream_after
@@ -253,8 +331,8 @@ SELECT f.position, f.tenant, f.name, e.seq, e.position
           FROM everfold.event e JOIN everfold.stream s ON s.id = e.stream
          WHERE e.seq = 1 AND e.position > $1 AND ($2 OR s.tenant = $3)
          ORDER BY e.position LIMIT $4) f
-  JOIN LATERAL (SELECT seq, position FROM everfold.event WHERE stream = f.id
-                 ORDER BY seq DESC LIMIT 1) e ON true
+  JOIN LATERAL (SELECT seq, position FROM everfold.event
+                 WHERE stream = f.id AND position IS NOT NULL ORDER BY seq DESC LIMIT 1) e ON true
  ORDER BY f.position;
 
 -- name: type_known
@@ -328,14 +406,10 @@ SELECT l.position, l.tenant, l.stream, l.seq, l.id, l.stored_type, l.type, l.sch
   FROM everfold.log l WHERE l.position > $1 ORDER BY l.position LIMIT $2;
 
 -- name: verify_rest
--- Streams whose seq is lower than that of their last event; ids and outbox rows without an event.
--- row: streams int, ids int, outbox int
-SELECT (SELECT count(*) FROM everfold.stream s
-         WHERE s.seq < (SELECT coalesce(max(e.seq), 0) FROM everfold.event e WHERE e.stream = s.id)),
-       (SELECT count(*) FROM everfold.event_id i
-         WHERE NOT EXISTS (SELECT FROM everfold.event e WHERE e.stream = i.stream AND e.seq = i.seq)
-           AND NOT EXISTS (SELECT FROM everfold.arrival a
-                            WHERE a.stream = i.stream AND a.seq = i.seq)),
+-- Ids and outbox rows without an event.
+-- row: ids int, outbox int
+SELECT (SELECT count(*) FROM everfold.event_id i
+         WHERE NOT EXISTS (SELECT FROM everfold.event e WHERE e.stream = i.stream AND e.seq = i.seq)),
        (SELECT count(*) FROM everfold.outbox o
          WHERE NOT EXISTS (SELECT FROM everfold.event e WHERE e.position = o.position))
      + (SELECT count(*) FROM everfold.retry_row x

@@ -142,8 +142,8 @@ static ef_status lane_drop(ef_journal *journal, ef_str lane, bool discard, int64
 {
     lane_job job = {
         .store = pg_store_of(journal), .lane = lane, .discard = discard, .out = out_rows};
-    ef_status st = pg_sequence_arrivals(
-        job.store, err); /* arrivals become rows of the lane when they get positions */
+    ef_status st = pg_place_unplaced(
+        job.store, err); /* events become rows of the lane when they get positions */
 
     return st == EF_OK ? pg_write(job.store, drop_work, &job, err) : st;
 }

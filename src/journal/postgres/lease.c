@@ -406,12 +406,8 @@ static ef_status partition_sync(ef_journal *journal, const ef_partition_change *
                                 ef_partition_sync_result *out, ef_error *err)
 {
     sync_job job = {pg_store_of(journal), change, out};
-    ef__pg_lock_wait lock_wait = {.lock_ms = journal->options.busy_ms};
-    ef_status st = pg_transaction_in_sequence(job.store, &lock_wait, sync_work, &job, err);
 
-    if (st == EF_OK)
-        atomic_fetch_add(&job.store->commits, 1);
-    return st;
+    return pg_write(job.store, sync_work, &job, err);
 }
 
 static ef_status partition_count(ef_journal *journal, int32_t *out, ef_error *err)
@@ -426,7 +422,7 @@ static ef_status partition_count(ef_journal *journal, int32_t *out, ef_error *er
 
 static ef_status wake_waiters(ef_journal *journal, ef_error *err)
 {
-    return pj_run_notify(pg_on_log(pg_store_of(journal)), NULL, err);
+    return pj_run_notify(ef__pg_on_pool(pg_store_of(journal)->pool), NULL, err);
 }
 
 const ef__lease_ops pg_lease_ops = {

@@ -346,7 +346,7 @@ ef_status pg_claim(ef_journal *journal, const ef__claim_request *request, ef_cla
                    ef_error *err)
 {
     claim_job job = {.store = pg_store_of(journal), .is = request, .out = out};
-    ef_status st = request->due ? EF_OK : pg_sequence_arrivals(job.store, err);
+    ef_status st = request->due ? EF_OK : pg_place_unplaced(job.store, err);
 
     ef__held_map_init(&job.map, request->held, request->held_count);
     if (st == EF_OK)

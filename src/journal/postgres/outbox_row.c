@@ -59,7 +59,7 @@ ef_status pg_outbox_summarise(ef_journal *journal, const ef_outbox_query *query,
                               ef_outbox_summary *out, ef_error *err)
 {
     summary s = {.store = pg_store_of(journal), .query = query, .out = out};
-    ef_status st = pg_sequence_arrivals(s.store, err);
+    ef_status st = pg_place_unplaced(s.store, err);
 
     if (st == EF_OK)
         st = pg_clock_now(s.store, ef__pg_on_pool(s.store->pool), &s.now_us, err);

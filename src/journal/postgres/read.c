@@ -273,9 +273,6 @@ static ef_status verify_rest(pg_store *store, ef_error *err)
     struct pj_verify_rest_row wrong = {0};
     ef_status st = pj_one_verify_rest(ef__pg_on_pool(store->pool), &wrong, NULL, err);
 
-    if (st == EF_OK && wrong.streams)
-        st = ef_fail(err, EF_DAMAGED, "%" PRId64 " stream heads are behind their last event",
-                     wrong.streams);
     if (st == EF_OK && wrong.ids)
         st = ef_fail(err, EF_DAMAGED, "%" PRId64 " ids have no event", wrong.ids);
     if (st == EF_OK && wrong.outbox)

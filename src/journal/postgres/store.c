@@ -12,7 +12,11 @@
 #include <time.h>
 
 #define LANES_BYTES (1 << 20) /* of cached lanes; others are looked up */
-#define POLL_MS 500           /* a notification can be lost, so a waiting thread polls too */
+/* A notification can be lost, and an append by SQL sends none: so a waiting thread polls too, at
+ * intervals that grow while nothing happens. */
+#define POLL_MS 2
+#define POLL_MAX_MS 250
+#define SLEEP_MS 8 /* a shorter wait polls and is not notified */
 
 static const ef__pg_statements STATEMENTS = {.sql = pj_sql, .names = pj_names, .count = PJ_COUNT};
 
@@ -66,12 +70,18 @@ ef__pg_on pg_on_write_idempotent(pg_store *store)
     return (ef__pg_on){.run = run_idempotent, .context = store};
 }
 
+/* Wakes the threads of this process that wait for it. */
 void pg_record_seen(pg_store *store, int64_t position)
 {
     int64_t seen = atomic_load(&store->seen);
 
     while (position > seen && !atomic_compare_exchange_weak(&store->seen, &seen, position))
         continue;
+    if (position <= seen)
+        return;
+    (void)pthread_mutex_lock(&store->lock);
+    (void)pthread_cond_broadcast(&store->changed);
+    (void)pthread_mutex_unlock(&store->lock);
 }
 
 ef_status pg_write(pg_store *store, ef__pg_work work, void *context, ef_error *err)
@@ -125,6 +135,7 @@ static ef_status check_server(void *context, ef__pg_conn *conn, ef_error *err)
     ef__pg_rows states;
     ef_status st;
 
+    atomic_fetch_add(&store->connections, 1);
     if (!store->journal_id[0])
         return EF_OK;
     st = ef__pg_send(conn, PJ_STATE_GET, NULL, err);
@@ -281,7 +292,9 @@ static void store_close(ef_journal *journal)
     ef__pg_pool_close(store->pool);
     ef__pair_map_release(&store->lanes);
     pg_assumption_release(&store->assumption);
+    pg_since_release(&store->since);
     ef__batcher_release(&store->appends);
+    ef__batcher_release(&store->places);
     (void)pthread_cond_destroy(&store->changed);
     (void)pthread_mutex_destroy(&store->lock);
     free(store);
@@ -314,34 +327,65 @@ static int64_t mono_ms(void)
     return clock->mono_us(clock->context) / 1000;
 }
 
-/* Waits for a notification on the listening connection. Failures are ignored: the caller polls. */
+static void close_listener(pg_store *store)
+{
+    ef__pg_pool_put(store->pool, store->listener);
+    store->listener = NULL;
+    store->is_asleep = false;
+}
+
+/* Opens the connection on which this process is notified. */
+static bool open_listener(pg_store *store)
+{
+    if (!store->listener && ef__pg_pool_get(store->pool, &store->listener, NULL) == EF_OK &&
+        ef__pg_listen(store->listener, ef__pg_pool_schemas(store->pool)->journal, NULL) != EF_OK)
+        close_listener(store);
+    return store->listener;
+}
+
+/* Announces that this process sleeps, so that it is notified, or no longer; true: it has just done
+ * so. A session that a pooler shares is not notified: such a process polls. */
+static bool announce_sleep(pg_store *store, bool asleep)
+{
+    ef__pg_on on = {.conn = store->listener};
+    bool is_announced = false;
+    ef_status st;
+
+    if (!store->listener || store->is_asleep == asleep || !store->listener->own_session)
+        return false;
+    st = asleep ? pj_one_sleep_begin(on, &is_announced, NULL, NULL)
+                : pj_run_sleep_end(on, NULL, NULL);
+    store->is_asleep = is_announced;
+    if (st != EF_OK)
+        close_listener(store);
+    return is_announced;
+}
+
+/* Waits for a notification. Failures are ignored: the caller polls. */
 static bool listen_for(pg_store *store, int64_t ms)
 {
     bool notified = false;
 
-    if (!store->listener && ef__pg_pool_get(store->pool, &store->listener, NULL) == EF_OK &&
-        ef__pg_listen(store->listener, ef__pg_pool_schemas(store->pool)->journal, NULL) != EF_OK) {
-        ef__pg_pool_put(store->pool, store->listener);
-        store->listener = NULL;
-    } else if (store->listener &&
-               ef__pg_wait_notify(store->listener, ms, &notified, NULL) != EF_OK) {
-        ef__pg_pool_put(store->pool, store->listener);
-        store->listener = NULL;
-    }
+    /* An append may have checked before: the caller polls once more before it sleeps. */
+    if (open_listener(store) && ms >= SLEEP_MS && announce_sleep(store, true))
+        return false;
+    if (store->listener && ef__pg_wait_notify(store->listener, ms, &notified, NULL) != EF_OK)
+        close_listener(store);
     if (!store->listener)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 20 * 1000000}, NULL);
+        (void)nanosleep(&(struct timespec){.tv_nsec = (ms < 20 ? ms : 20) * 1000000}, NULL);
     return notified;
 }
 
-/* One waiting thread listens, the others wait for it. */
-static void wait_notify(pg_store *store, int64_t ms)
+/* One waiting thread listens, the others wait for it, or for an append of this process. */
+static void wait_notify(pg_store *store, int64_t after, int64_t ms)
 {
     struct timespec until = ef__deadline(CLOCK_MONOTONIC, ms);
     bool notified;
 
     (void)pthread_mutex_lock(&store->lock);
     if (store->listening) {
-        (void)pthread_cond_timedwait(&store->changed, &store->lock, &until);
+        if (atomic_load(&store->seen) <= after)
+            (void)pthread_cond_timedwait(&store->changed, &store->lock, &until);
         (void)pthread_mutex_unlock(&store->lock);
         return;
     }
@@ -351,6 +395,24 @@ static void wait_notify(pg_store *store, int64_t ms)
     (void)pthread_mutex_lock(&store->lock);
     store->listening = false;
     store->notify_count += notified;
+    (void)pthread_cond_broadcast(&store->changed);
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+/* A thread returns from waiting. */
+static void end_sleep(pg_store *store)
+{
+    bool ends;
+
+    (void)pthread_mutex_lock(&store->lock);
+    ends = store->is_asleep && !store->listening;
+    store->listening = store->listening || ends;
+    (void)pthread_mutex_unlock(&store->lock);
+    if (!ends)
+        return;
+    (void)announce_sleep(store, false);
+    (void)pthread_mutex_lock(&store->lock);
+    store->listening = false;
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
 }
@@ -370,25 +432,34 @@ static bool is_woken(pg_store *store, int64_t *wake)
     return woken;
 }
 
-ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
-                  ef_error *err)
+static ef_status await_append(pg_store *store, int64_t after, int64_t *wake, int64_t timeout_ms,
+                              ef_error *err)
 {
-    pg_store *store = pg_store_of(journal);
-    int64_t until_ms = mono_ms() + timeout_ms, left;
+    int64_t until_ms = mono_ms() + timeout_ms, left, poll_ms = POLL_MS;
     ef_head head;
     ef_status st;
 
     for (;;) {
         if (is_woken(store, wake))
             return EF_OK;
-        st = pg_head(journal, &head, err);
+        st = pg_head(&store->base, &head, err);
         if (st != EF_OK || head.position > after)
             return st;
         left = until_ms - mono_ms();
         if (left <= 0)
             return ef__refuse_wait(after, timeout_ms, err);
-        wait_notify(store, left < POLL_MS ? left : POLL_MS);
+        wait_notify(store, after, left < poll_ms ? left : poll_ms);
+        poll_ms = poll_ms < POLL_MAX_MS / 2 ? poll_ms * 2 : POLL_MAX_MS;
     }
+}
+
+ef_status pg_wait(ef_journal *journal, int64_t after, int64_t *wake, int64_t timeout_ms,
+                  ef_error *err)
+{
+    ef_status st = await_append(pg_store_of(journal), after, wake, timeout_ms, err);
+
+    end_sleep(pg_store_of(journal));
+    return st;
 }
 
 static void set_facts(const struct pj_facts_row *row, ef_store_facts *out)
@@ -497,6 +568,7 @@ ef_status ef__journal_postgres_open(const ef_journal_options *options, ef_journa
                                .options = *options};
     store->given_clock = options->clock != ef_clock_system();
     pg_appends_init(store);
+    pg_places_init(store);
     locks_init(store);
     store->lanes = (ef__pair_map)EF__PAIR_MAP_INIT(pg_lane, LANES_BYTES);
     pg_assumption_init(&store->assumption);

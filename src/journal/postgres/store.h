@@ -3,8 +3,8 @@
  *
  * Every transaction acquires locks in this order: streams (by tenant and name), ids, leases (by
  * key), lane offsets (by partition), retry rows, the sequencer. The holder of the sequencer lock
- * waits for no other lock, so a transaction that an application leaves open delays its own events
- * only.
+ * waits for no other lock, and an append does not wait for it: so a transaction that an application
+ * leaves open delays appends to its own streams only.
  */
 #pragma once
 
@@ -51,20 +51,39 @@ typedef struct pg_offset_row {
 /* --- the store -------------------------------------------------------------------------------- */
 
 /*
- * The state after the last append, which the next one assumes (append_optimistic.c): the end of the
- * log, the heads of streams, the types that exist. The server compares it in the transaction that
- * writes; an append with a wrong assumption is rolled back and repeated with a lookup.
+ * The state after the last append, which the next one assumes (append_optimistic.c): the heads of
+ * streams, the types that exist; with the end of the log. The server compares it in the transaction
+ * that writes. Where the log ends elsewhere, the events get no position at once; an append with
+ * another wrong assumption is rolled back and repeated with a lookup.
  */
 typedef struct pg_assumption {
-    bool known; /* no append has failed since the last one */
-    int64_t position, recorded_us;
+    bool known;                /* no append has failed since the last one */
+    ef__pair_map streams;      /* of pg_assumed_head */
+    ef__pair_map types;        /* of bool; the tenant is "" */
+    int32_t pause, pause_next; /* appends with a lookup before the next assumption */
+} pg_assumption;
+
+/* The end of the log, valid while the sequencer lock is held. */
+typedef struct pg_end {
+    int64_t position;
+    int64_t recorded_us; /* of the last event, then of those that are added */
     uint8_t hash[EF_HASH_BYTES];
     int32_t partitions;
+    ef__damage damage;               /* recorded damage: an append is refused */
     int64_t clock_us, clock_read_us; /* the server clock, and the monotonic time when it was read */
-    ef__pair_map streams;            /* of pg_assumed_head */
-    ef__pair_map types;              /* of bool; the tenant is "" */
-    int32_t pause, pause_next;       /* appends with a lookup before the next assumption */
-} pg_assumption;
+    ef__buf scratch;
+} pg_end;
+
+/*
+ * What this process has seen of events without a position: all up to the number `high` that were
+ * visible in `snapshot` have one. Kept in memory only: transaction ids mean nothing after a
+ * restore.
+ */
+typedef struct pg_since {
+    ef__buf snapshot;    /* as text */
+    int64_t high;        /* 0: nothing was seen */
+    int64_t connections; /* the value of the store when it was read */
+} pg_since;
 
 typedef struct pg_store {
     ef_journal base; /* first: an ef_journal * is cast to pg_store * */
@@ -73,19 +92,25 @@ typedef struct pg_store {
     char journal_id[40];
 
     ef__batcher appends;
+    ef__batcher places;   /* threads that wait for positions (place.c) */
     pthread_mutex_t lock; /* protects the fields up to `assumption` */
     pthread_cond_t changed;
     bool listening;
     ef__pg_conn *listener; /* used by the thread that set `listening` */
+    bool is_asleep;        /* the listener has announced that this process sleeps */
     int64_t notify_count;  /* number of notifications: appends and wake-ups */
     ef__pair_map lanes; /* of pg_lane, by "" and name: they are never removed and keep their kind */
+    pg_since since;
+    pg_end last_end;          /* of the last commit of this process that gave positions */
     pg_assumption assumption; /* used by the leader of an append */
 
     _Atomic int64_t
         seen; /* the highest position that was returned: a server that ends before it is refused */
     _Atomic int64_t commits, appended, stale_refused;
-    _Atomic bool large_events; /* the last claimed batch had some */
-    _Atomic bool backlog;      /* a transaction was rolled back because of too many arrivals */
+    _Atomic bool large_events;   /* the last claimed batch had some */
+    _Atomic int64_t connections; /* that were opened: a new one may lead to a server with other
+                                  * transactions */
+    _Atomic int64_t notified_ms;
 } pg_store;
 
 static inline pg_store *pg_store_of(ef_journal *journal)
@@ -96,7 +121,7 @@ static inline pg_store *pg_store_of(ef_journal *journal)
 /* The clock of the server, unless a test has its own. */
 ef__pg_clock pg_clock(const pg_store *store);
 ef_status pg_clock_now(const pg_store *store, ef__pg_on on, int64_t *out, ef_error *err);
-/* Reads of the log, after arrivals have got their positions. */
+/* Reads of the log, after all committed events have got their positions. */
 ef__pg_on pg_on_log(pg_store *store);
 /* Transactions of one statement: pg_write, and pg_write_idempotent. */
 ef__pg_on pg_on_write(pg_store *store);
@@ -130,20 +155,17 @@ ef_status pg_events_copy(const ef__pg_rows *rows, size_t limit, bool stored_type
 
 /* --- sequencing (sequence.c) ------------------------------------------------------------------ */
 
-/* The end of the log, valid while the sequencer lock is held. */
-typedef struct pg_end {
-    int64_t position;
-    int64_t recorded_us; /* of the last event, then of those that are added */
-    uint8_t hash[EF_HASH_BYTES];
-    int32_t partitions;
-    int64_t arrivals;                /* the highest number in `arrival`; 0: none */
-    ef__damage damage;               /* recorded damage: an append is refused */
-    int64_t clock_us, clock_read_us; /* the server clock, and the monotonic time when it was read */
-    ef__buf scratch;
-} pg_end;
+/* Whether events get positions in the transaction that writes them. */
+typedef enum pg_placing {
+    PG_UNPLACED,
+    PG_PLACED,
+    PG_AS_GUESSED /* the server decides (sequencer_guess) */
+} pg_placing;
 
-/* Events to add to the log, as parameters of the statements. */
+/* Events to write, as parameters of the statements. */
 typedef struct pg_rows {
+    pg_placing placing; /* set by the caller */
+    bool queue;         /* … they get outbox rows */
     int64_t first;      /* position */
     ef__pg_array types; /* distinct names, added by the caller */
     ef__pg_array numbers, ids, data, meta;
@@ -153,28 +175,53 @@ typedef struct pg_rows {
 
 void pg_rows_init(pg_rows *rows);
 void pg_rows_release(pg_rows *rows);
-/* Gives the next position to `event`, and sets position, recorded_us and hash. `type` is the index
- * of its type in `types`, from 1; `made`: the id was generated, so it has no row of its own. */
+/* Adds a new event; unless PG_UNPLACED, gives it the next position and sets position, recorded_us
+ * and hash. `type` is the index of its type in `types`, from 1; `made`: the id was generated, so it
+ * has no row of its own. */
 ef_status pg_rows_add(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, ef_event *event,
-                      bool made, bool queue, ef_error *err);
-/* Sends the statements that write them, flushes, and empties `rows` except for the types. The
- * caller sends PJ_NOTIFY after the last of them. */
+                      bool made, ef_error *err);
+/* Adds an event that was committed without a position, and gives it the next one. */
+ef_status pg_rows_place(pg_rows *rows, pg_end *end, int64_t stream, int32_t type, ef_event *event,
+                        bool queue, ef_error *err);
+/* Sends the statements that write them, flushes, and empties `rows` except for the types. */
 ef_status pg_rows_send(pg_rows *rows, const pg_end *end, ef__pg_conn *conn, ef_error *err);
 
-/* Acquires the sequencer lock and gives positions to arrivals. Receives outstanding results. The
- * caller releases `end->scratch`. EF_BUSY: too many arrivals, see pg_transaction_in_sequence. */
+/* Reads the end of the log, and releases the rows. The caller releases `end->scratch`. */
+ef_status pg_end_read(ef__pg_rows rows, pg_end *end, ef_error *err);
+/* Acquires the sequencer lock and reads the end of the log; receives outstanding results. */
 ef_status pg_sequence_begin(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err);
-/* The same after the statements of the lock and of the end (sequencer_begin) were sent. */
-ef_status pg_sequence_receive(pg_store *store, ef__pg_conn *conn, pg_end *end, ef_error *err);
-/* Runs a transaction whose work calls pg_sequence_begin. With too many arrivals the work is rolled
- * back, and repeated after they have got their positions in transactions of their own. */
-ef_status pg_transaction_in_sequence(pg_store *store, ef__pg_lock_wait *lock_wait, ef__pg_work work,
-                                     void *context, ef_error *err);
-/* Reads by one statement, after arrivals have got their positions. */
+/* After a commit: the next append assumes that the log ends there. */
+void pg_end_record(pg_store *store, const pg_end *end);
+
+/* --- events without a position (place.c) ------------------------------------------------------ */
+
+/* An event that has none yet. */
+typedef struct pg_unplaced {
+    int64_t stream;
+    ef_place *place; /* has its seq, and gets its position */
+} pg_unplaced;
+
+typedef struct pg_place_job {
+    ef__batch_job queued; /* first */
+    pg_unplaced *events;  /* to wait for; reordered */
+    size_t count;         /* that have no position yet */
+    bool wants_all;       /* waits for all events that are committed now */
+    ef_status status;
+    ef_error *err; /* may be NULL */
+} pg_place_job;
+
+void pg_places_init(pg_store *store);
+/* Gives positions to all events that are committed now. */
+ef_status pg_place_all(pg_store *store, ef_error *err);
+/* The same if there are any: a read that finds none costs one round trip. */
+ef_status pg_place_unplaced(pg_store *store, ef_error *err);
+void pg_since_read(pg_store *store, pg_since *out);
+void pg_since_release(pg_since *since);
+/* Reads by one statement, after all committed events have got their positions. */
 ef_status pg_read(pg_store *store, int which, const ef__pg_params *params, PGresult **out,
                   ef_error *err);
-/* Gives positions to arrivals, if there are any. */
-ef_status pg_sequence_arrivals(pg_store *store, ef_error *err);
+/* After a commit that gave positions: wakes processes that sleep, if there are any. */
+void pg_notify_sleepers(pg_store *store);
 
 /* The record of damage that was found: its description is cut to the size of `text`. */
 ef__damage pg_damage_of(ef_str text, int64_t found_us);
