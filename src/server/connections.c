@@ -40,6 +40,7 @@ struct ef__connections {
     int64_t by_address[ADDRESSES]; /* number of connections */
     int epoll_fd;
     int64_t checked_us; /* the last check of all */
+    bool is_settled;    /* all are in the server's turn, and registered */
 };
 
 /* --- the list --------------------------------------------------------------------------------- */
@@ -53,6 +54,7 @@ ef__connection *ef__connection_add(ef__server *server, struct MHD_Connection *co
 
     if (!c)
         return NULL;
+    all->is_settled = false;
     c->fd = info ? info->connect_fd : -1;
     c->since_us = ef__server_mono(server);
     c->address = ef__peer_hash(connection) % ADDRESSES;
@@ -87,8 +89,10 @@ void ef__connection_remove(ef__server *server, ef__connection *c)
 
 void ef__connection_turn(ef__server *server, ef__connection *c, bool is_clients_turn)
 {
-    if (c)
-        c->since_us = is_clients_turn ? server->round_us : 0;
+    if (!c)
+        return;
+    c->since_us = is_clients_turn ? server->round_us : 0;
+    server->connections->is_settled = false;
 }
 
 /* --- slow clients ----------------------------------------------------------------------------- */
@@ -121,15 +125,19 @@ static void shut_slow(ef__server *server, int64_t now_us)
 /* --- closed by the client --------------------------------------------------------------------- */
 
 /* Registers connections that are in the server's turn at a check. They stay registered. Most
- * requests are answered sooner and cost nothing here, and neither do idle subscribers. */
-static void register_parked(struct ef__connections *all)
+ * requests are answered sooner and cost nothing here, and neither do idle subscribers. Returns
+ * whether all are registered and none is in its client's turn. */
+static bool register_parked(struct ef__connections *all)
 {
+    bool is_settled = true;
+
     for (ef__connection *c = all->first; c; c = c->next) {
         struct epoll_event wanted = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = c};
-        if (c->registered || c->since_us != 0)
-            continue;
-        c->registered = epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, c->fd, &wanted) == 0;
+        if (!c->registered && c->since_us == 0)
+            c->registered = epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, c->fd, &wanted) == 0;
+        is_settled = is_settled && c->registered && c->since_us == 0;
     }
+    return is_settled;
 }
 
 static void find_closed(struct ef__connections *all)
@@ -170,16 +178,27 @@ ef_budget ef__request_budget(ef__request *r)
 
 /* --- for the network thread ------------------------------------------------------------------- */
 
-void ef__connections_check(ef__server *server)
+void ef__connections_check(ef__server *server, bool has_closed)
 {
     struct ef__connections *all = server->connections;
 
-    if (server->round_us - all->checked_us < EF__CONNECTIONS_CHECK_MS * 1000)
+    if (has_closed)
+        find_closed(all);
+    if (all->is_settled || server->round_us - all->checked_us < EF__CONNECTIONS_CHECK_MS * 1000)
         return;
     all->checked_us = server->round_us;
     shut_slow(server, server->round_us);
-    register_parked(all);
-    find_closed(all);
+    all->is_settled = register_parked(all);
+}
+
+int ef__connections_descriptor(const ef__server *server)
+{
+    return server->connections->epoll_fd;
+}
+
+bool ef__connections_settled(const ef__server *server)
+{
+    return server->connections->is_settled;
 }
 
 ef_status ef__connections_open(ef__server *server, ef_error *err)

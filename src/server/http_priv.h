@@ -48,10 +48,15 @@ ef__peer ef__peer_of(const struct ef__request *r);
  * waits for the server. */
 ef_status ef__connections_open(ef__server *server, ef_error *err);
 void ef__connections_close(ef__server *server); /* frees the memory, after the last connection */
-/* Closes slow connections, and finds those that their clients have closed. Does nothing if the last
- * check was less than EF__CONNECTIONS_CHECK_MS ago. Called in each round of the network thread. */
+/* Finds the connections that their clients have closed, if `has_closed`, and closes slow ones. The
+ * latter, not if the last check was less than EF__CONNECTIONS_CHECK_MS ago or nothing has happened
+ * since then on settled connections. Called in each round of the network thread. */
 #define EF__CONNECTIONS_CHECK_MS 500
-void ef__connections_check(ef__server *server);
+void ef__connections_check(ef__server *server, bool has_closed);
+/* Becomes readable when a client in the server's turn has closed its connection. */
+int ef__connections_descriptor(const ef__server *server);
+/* Whether no connection needs to be checked until something happens on one. */
+bool ef__connections_settled(const ef__server *server);
 ef__connection *ef__connection_add(ef__server *server, struct MHD_Connection *connection);
 void ef__connection_remove(ef__server *server, ef__connection *c); /* accepts NULL, as the next */
 void ef__connection_turn(ef__server *server, ef__connection *c, bool is_clients_turn);

@@ -83,14 +83,15 @@ static int timeout_ms(struct MHD_Daemon *daemon)
     return (int)ms;
 }
 
-/* The longest sleep: open connections are checked meanwhile. */
+/* The longest sleep: connections in their clients' turn are checked meanwhile. */
 static int sleep_ms(const struct ef__loop *loop)
 {
     int first_ms = timeout_ms(loop->daemon), second_ms = timeout_ms(loop->local);
     int ms = first_ms < second_ms ? first_ms : second_ms;
-    bool has_connections = __atomic_load_n(&loop->server->counts.connections, __ATOMIC_RELAXED) > 0;
 
-    return has_connections && ms > EF__CONNECTIONS_CHECK_MS ? EF__CONNECTIONS_CHECK_MS : ms;
+    return !ef__connections_settled(loop->server) && ms > EF__CONNECTIONS_CHECK_MS
+               ? EF__CONNECTIONS_CHECK_MS
+               : ms;
 }
 
 /* One round of the library; and another if a connection has ended, because a library at its
@@ -122,14 +123,16 @@ static void *loop_run(void *context)
     while (more) {
         struct pollfd fds[] = {{.fd = loop->library, .events = POLLIN},
                                {.fd = loop->wake, .events = POLLIN},
-                               {.fd = loop->local_library, .events = POLLIN}};
-        (void)poll(fds, 3, sleep_ms(loop));
+                               {.fd = loop->local_library, .events = POLLIN},
+                               {.fd = ef__connections_descriptor(server), .events = POLLIN}};
+        (void)poll(fds, 4, sleep_ms(loop));
         server->round_us = ef__server_mono(server);
         if (fds[1].revents)
             more = go_on(loop);
-        serve_requests(loop);
+        if (fds[0].revents || fds[1].revents || timeout_ms(loop->daemon) == 0)
+            serve_requests(loop);
         serve_local(loop, fds[1].revents || fds[2].revents);
-        ef__connections_check(server);
+        ef__connections_check(server, fds[3].revents != 0);
         ef_view_reader_idle(server->reader);
         ef__committer_go(server->committer);
     }
