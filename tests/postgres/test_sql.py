@@ -309,6 +309,44 @@ class ReadStream(Case):
         self.assertNotIn('damaged', self.run_it('doctor', '--deep', url=url).out)
 
 
+class Waiting(Case):
+    """What an append waits for, and what not. A session of psql does what a process does that stalls."""
+
+    def session(self, *sql):
+        session = self.enterContext(subprocess.Popen(
+            [os.path.join(SERVER.binaries, 'psql'), '-X', '-q', '-A', '-t', self.url], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        self.addCleanup(session.stdout.close)
+        self.addCleanup(session.wait)
+        self.addCleanup(session.stdin.close)
+        print(*sql, "SELECT 'ready';", file=session.stdin, flush=True)
+        while session.stdout.readline() != 'ready\n':
+            pass
+        return session
+
+    def test_a_holder_of_the_sequencer_lock_that_stalls_loses_it_and_changes_nothing(self):
+        self.ok(self.psql(append_sql('s', {'type': 'a'})))
+        stalled = self.session('BEGIN; SELECT everfold.lock_sequencer(1000);', "INSERT INTO everfold.stream(tenant, name) VALUES ('', 'x');")
+        began = time.monotonic()
+        self.ok(self.run_it('event', 'append', 't', '--type', 'a', '--data', '{}'))
+        self.assertEqual([('s', 1), ('t', 2)], [(e['stream'], e['position']) for e in self.log()])
+        self.assertLess(time.monotonic() - began, 3)  # 0.7 s, and four processes that start on a busy machine
+        said, _ = stalled.communicate('COMMIT;\n', timeout=20)
+        self.assertIn('terminating connection due to idle-in-transaction timeout', said)
+        self.assertEqual('0', self.ok(self.psql("SELECT count(*) FROM everfold.stream WHERE name = 'x'")).out.strip())
+
+    def test_appends_by_sql_wait_for_their_stream_only_and_notify_no_one(self):
+        listener = self.session('LISTEN everfold;')
+        self.session('BEGIN;', append_sql('held', {'type': 'new'}) + ';', 'SELECT everfold.lock_sequencer(1000);')
+        began = time.monotonic()
+        for stream in ('a', 'b'):
+            self.ok(self.psql("SET statement_timeout = '300ms'", append_sql(stream, {'type': 'new'})))
+        self.assertIn('57014', self.psql("SET statement_timeout = '100ms'", append_sql('held', {'type': 'new'})).err)
+        said, _ = listener.communicate('SELECT 1;\n', timeout=20)
+        self.assertNotIn('notification', said)
+        self.assertLess(time.monotonic() - began, 20)
+
+
 class Served(Case):
     """everfold serve on the journal, while somebody's transaction is open on stream "held"."""
 
