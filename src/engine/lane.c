@@ -36,7 +36,7 @@ ef_status ef__generation_lacks(ef_engine *engine, const ef__generation *generati
     ef__watermark watermark;
     ef_status st = ef__watermark_read(engine, generation, tenant, stream, &watermark, err);
 
-    *out = watermark.applied_seq < seq || ef__watermark_is_blocked(&watermark);
+    *out = ef__watermark_lacks(&watermark, seq);
     return st;
 }
 
@@ -54,8 +54,57 @@ static ef_status is_needed(ef_engine *engine, const ef__generation_list *list, c
     return st;
 }
 
+/* Does a generation that keeps rows lack the first row of a stream? Then it lacks all of them. */
+static ef_status find_needed(ef_engine *engine, const ef__generation_list *list,
+                             const ef__retry_stream_list *streams, bool *needed, ef_error *err)
+{
+    ef__arena arena = EF__ARENA_INIT(EF_LIMIT_BATCH_BYTES);
+    ef__view_key *keys = ef__arena_zalloc(&arena, streams->count, sizeof *keys);
+    ef__watermark *watermarks = ef__arena_zalloc(&arena, streams->count, sizeof *watermarks);
+    ef_status st = keys && watermarks ? EF_OK : ef__no_memory(err);
+
+    for (size_t i = 0; st == EF_OK && i < streams->count; i++)
+        keys[i] = (ef__view_key){streams->items[i].tenant, streams->items[i].stream};
+    for (size_t g = 0; st == EF_OK && g < list->count; g++) {
+        if (!ef__generation_keeps_rows(list, &list->items[g]))
+            continue;
+        st = ef__watermarks_read(engine->views, list->items[g].id, keys, streams->count, watermarks,
+                                 err);
+        for (size_t i = 0; st == EF_OK && i < streams->count; i++)
+            needed[i] = needed[i] || ef__watermark_lacks(&watermarks[i], streams->items[i].seq);
+    }
+    ef__arena_release(&arena);
+    return st;
+}
+
+/* The first row of a page of streams that no generation lacks, so that a million rows behind a
+ * failed one are not read. *out_from: its position; 0: there is none. */
+static ef_status find_unneeded(ef_engine *engine, ef_str lane, int64_t from, int64_t *out_from,
+                               int64_t *out_next, ef_error *err)
+{
+    EF__AUTO(ef__retry_stream_list) streams = {0};
+    EF__AUTO(ef__generation_list) list = {0};
+    bool needed[STREAMS_AT_ONCE] = {0};
+    ef_status st = ef__retry_streams(
+        engine->journal,
+        &(ef__retry_query){
+            .lane = lane, .any_tenant = true, .after = from - 1, .limit = STREAMS_AT_ONCE},
+        &streams, err);
+
+    *out_from = *out_next = 0;
+    if (st == EF_OK && streams.count)
+        st = ef__engine_generations(engine, lane, &list, err);
+    if (st == EF_OK && streams.count)
+        st = find_needed(engine, &list, &streams, needed, err);
+    for (size_t i = 0; st == EF_OK && !*out_from && i < streams.count; i++)
+        *out_from = needed[i] ? 0 : streams.items[i].position;
+    if (st == EF_OK && streams.count == STREAMS_AT_ONCE)
+        *out_next = streams.items[streams.count - 1].position + 1;
+    return st;
+}
+
 /* A page of rows from a position on. *out_next: start of the next page; 0: this was the last. */
-static ef_status sweep_page(ef_engine *engine, ef_str lane, int64_t from, int64_t *out_next,
+static ef_status sweep_rows(ef_engine *engine, ef_str lane, int64_t from, int64_t *out_next,
                             ef_error *err)
 {
     ef_row_list rows = {0};
@@ -90,6 +139,15 @@ static ef_status sweep_page(ef_engine *engine, ef_str lane, int64_t from, int64_
     EF_RELEASE(&rows);
     ef_memory_release(&list.room);
     return st == EF_NOT_FOUND ? EF_OK : st; /* a lane that was never created has no rows */
+}
+
+static ef_status sweep_page(ef_engine *engine, ef_str lane, int64_t from, int64_t *out_next,
+                            ef_error *err)
+{
+    int64_t unneeded;
+    ef_status st = find_unneeded(engine, lane, from, &unneeded, out_next, err);
+
+    return st == EF_OK && unneeded ? sweep_rows(engine, lane, unneeded, out_next, err) : st;
 }
 
 ef_status ef__lane_sweep(ef_engine *engine, ef_str lane, ef_error *err)

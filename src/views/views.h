@@ -94,6 +94,12 @@ static inline bool ef__watermark_is_blocked(const ef__watermark *w)
     return ef__watermark_seqs_are_blocked(w->applied_seq, w->expected_next_seq);
 }
 
+/* Does the generation lack the event `seq` of the stream? So it does in a blocked stream. */
+static inline bool ef__watermark_lacks(const ef__watermark *w, int64_t seq)
+{
+    return w->applied_seq < seq || ef__watermark_is_blocked(w);
+}
+
 /*
  * The cursor of one tenant. Tenants share the `position` of the generation, except those that
  * failed or lag behind it: each of them has a row like this, a reader by the generation's cursor
