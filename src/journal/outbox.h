@@ -216,8 +216,9 @@ EF__AUTO_TYPE(ef_claimed_batch, ef__claimed_batch_release)
  * stay in flight until they are acknowledged.
  *
  * With `due` it claims retry rows that are due: of each stream the first one in its lane, if it is
- * pending or failed and its time has come, followed by the pending ones after it. The lane "" means
- * the lanes of all projections. Ordered by lane, then by due time. This claim is not recorded:
+ * pending or failed and its time has come, followed by pending ones after it, as far as `limit` has
+ * space beside the first ones. The lane "" means the lanes of all projections. Ordered by lane, then
+ * by due time. This claim is not recorded:
  * count the attempt (ef_retry_row.trying) before making it.
  *
  * EF_LEASE_LOST  a token is old or its lease has expired: nothing is claimed

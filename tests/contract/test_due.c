@@ -80,6 +80,24 @@ CONTRACT(pending_rows_after_a_due_retry_row_are_claimed_with_it)
     ef__claimed_batch_release(&batch);
 }
 
+CONTRACT(rows_after_a_due_retry_row_get_the_space_that_due_rows_leave)
+{
+    contract *t = *state;
+    ef_claimed_batch batch;
+
+    fill(t, EF_ROW_FAILED, EF_ROW_PENDING);
+    append(t, "b", "t");
+    fail_event(t, "orders", 5, EF_ROW_FAILED, 1, t->now_us + 2, "x");
+    pass_time(t, SECOND);
+    CHECK_INT(1, due_positions(t, 1));
+    CHECK_INT(15, due_positions(t, 2));
+    CHECK_INT(125, due_positions(t, 3));
+    CHECK_INT(12345, due_positions(t, 5));
+    batch = due(t, 4);
+    CHECK(batch.more);
+    ef__claimed_batch_release(&batch);
+}
+
 CONTRACT(what_is_dead_ends_what_comes_with_a_retry_row)
 {
     contract *t = *state;
@@ -287,6 +305,7 @@ CONTRACT(what_cannot_be_filed_is_refused_as_a_whole)
 }
 
 CONTRACT_MAIN(CASE(pending_rows_after_a_due_retry_row_are_claimed_with_it),
+              CASE(rows_after_a_due_retry_row_get_the_space_that_due_rows_leave),
               CASE(what_is_dead_ends_what_comes_with_a_retry_row),
               CASE(a_batch_says_when_the_next_comes_due), CASE(a_dead_retry_row_is_never_due),
               CASE(outbox_has_work_reports_rows_that_need_a_worker),

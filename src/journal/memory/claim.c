@@ -231,10 +231,10 @@ static bool add_retry_row(mem_claim *claim, const mem_retry_row *retry, bool fol
     return (follows || item.error.ptr) && add_row(claim, retry->lane, retry->position, item);
 }
 
-/* Adds the pending rows of the stream that follow its first retry row. It stops at a row of a
- * partition that the caller does not hold: after the number of partitions has changed, a stream may
- * have rows in two. */
-static bool add_following_rows(mem_claim *claim, size_t index)
+/* Adds up to `space` pending rows of the stream that follow its first retry row. It stops at a row
+ * of a partition that the caller does not hold: after the number of partitions has changed, a stream
+ * may have rows in two. */
+static bool add_following_rows(mem_claim *claim, size_t index, size_t *space)
 {
     const mem_journal *mem = claim->mem;
     const mem_retry_row *first = &mem->retry_rows[index];
@@ -247,8 +247,13 @@ static bool add_following_rows(mem_claim *claim, size_t index)
         if (retry->status != EF_ROW_PENDING ||
             !is_held(claim->held, claim->held_count, retry_partition(mem, retry)))
             return true;
+        if (*space == 0) {
+            claim->out->more = true;
+            return true;
+        }
         if (!add_retry_row(claim, retry, true))
             return false;
+        --*space;
     }
     return true;
 }
@@ -300,10 +305,11 @@ static ef_status claim_due(mem_claim *claim, int64_t lane, ef_error *err)
     ef_status st =
         due ? prepare_batch(claim, claim->mem->retry_row_count, err) : ef__no_memory(err);
     size_t count = st == EF_OK ? list_due_rows(claim, lane, due) : 0;
+    size_t space = count < claim->limit ? claim->limit - count : 0;
 
     for (size_t i = 0; i < count; i++)
         if (!add_retry_row(claim, &claim->mem->retry_rows[due[i]], false) ||
-            !add_following_rows(claim, due[i]))
+            !add_following_rows(claim, due[i], &space))
             break;
     return st == EF_OK && count && claim->out->count == 0 ? ef__no_memory(err) : st;
 }

@@ -230,8 +230,9 @@ DELETE FROM everfold.outbox o
 
 -- name: retry_row_due
 -- The due retry rows that are the first of their stream in their lane, with the pending rows after
--- them. The index is by due time and holds only first rows that are not dead: dead rows, rows that are
--- blocked after them and rows that are due later do not slow this down. A row that another transaction
+-- them, as far as the limit has space beside the first ones. The index is by due time and holds only
+-- first rows that are not dead: dead rows, rows that are blocked after them and rows that are due later
+-- do not slow this down. The row that exceeds the limit is the last one. A row that another transaction
 -- is changing (a skip by an operator, say) is left to the next poll, with the rows after it.
 -- binds: 1 lane int (or 0 for the lanes of all projections), 2 partitions int[], 3 now int, 4 limit
 --        int, 5 bytes int (limit)
@@ -254,20 +255,21 @@ run AS (
                       OVER (ORDER BY y.seq) AS open
             FROM everfold.retry_row y
            WHERE y.lane = d.lane AND y.stream = d.stream AND y.seq >= d.seq
-           ORDER BY y.seq LIMIT $4) b ON b.open),
+           ORDER BY y.seq LIMIT $4 + 1 - (SELECT count(*) FROM due)) b ON b.open),
 cut AS (
-    SELECT * FROM run ORDER BY lane_name, head_due, head, seq LIMIT $4)
+    SELECT r.*, row_number() OVER (ORDER BY follows, lane_name, head_due, head, seq) = $4 AS exceeds
+      FROM run r ORDER BY follows, lane_name, head_due, head, seq LIMIT $4)
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $5 THEN e.data END, e.meta, e.sum, e.hash, e.partition,
        e.lane_name, e.attempts, e.skip, e.follows, CASE WHEN e.follows THEN '' ELSE e.error END,
        e.filed, e.trying AND NOT e.follows
   FROM (SELECT l.*, c.partition, c.lane_name, c.attempts, c.skip, c.follows, c.error, c.filed,
-               c.trying, c.head_due, c.head,
+               c.trying, c.head_due, c.head, c.exceeds,
                coalesce(sum(octet_length(l.data) + octet_length(l.meta))
-                   OVER (ORDER BY c.lane_name, c.head_due, c.head, c.seq
+                   OVER (ORDER BY c.exceeds, c.lane_name, c.head_due, c.head, c.seq
                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes
           FROM cut c JOIN everfold.log l ON l.position = c.position) e
- ORDER BY e.lane_name, e.head_due, e.head, e.seq;
+ ORDER BY e.exceeds, e.lane_name, e.head_due, e.head, e.seq;
 
 -- name: retry_row_next_due
 -- When the next of them is due, by the same index.

@@ -124,7 +124,7 @@ static ef_status load_picks(claim_job *job, ef_error *err)
     job->out->items = items;
     job->out->events.events = events;
     job->out->count = job->out->events.count = i;
-    job->out->more = i < job->pick_count; /* suspects: the rest one by one */
+    job->out->more = job->out->more || i < job->pick_count; /* suspects: the rest one by one */
     return EF_OK;
 }
 
@@ -212,42 +212,53 @@ static ef_status find_queued(claim_job *job, ef_str lane, ef_error *err)
                        job->limit, err);
 }
 
-/* Picks the pending rows after a retry row in its stream, up to one of another partition: after a
- * change of the number of partitions, a stream can have rows in two. */
-static ef_status find_following(claim_job *job, const ef_claimed_row *first, int64_t lane,
-                                int64_t stream, int64_t seq, ef_error *err)
+/* A due row that is the first of its stream. */
+typedef struct due_row {
+    pick first;
+    int64_t lane, stream, seq;
+} due_row;
+
+/* Picks up to `space` pending rows after a retry row in its stream, up to one of another partition:
+ * after a change of the number of partitions, a stream can have rows in two. Without space it only
+ * sets `more`. */
+static ef_status pick_following(claim_job *job, const due_row *due, size_t *space, ef_error *err)
 {
     ef__sq_rows rows = sq_each_retry_row_following(
-        job->conn, &(struct sq_retry_row_following){.lane = lane, .stream = stream, .seq = seq},
+        job->conn,
+        &(struct sq_retry_row_following){.lane = due->lane, .stream = due->stream, .seq = due->seq},
         err);
     struct sq_retry_row_following_row row;
 
-    while (job->pick_count <= job->limit && sq_next_retry_row_following(&rows, &row)) {
-        ef_claimed_row item = *first;
-        item.partition = (int32_t)row.partition;
+    while ((*space || !job->out->more) && sq_next_retry_row_following(&rows, &row)) {
+        ef_claimed_row item = {.lane = due->first.item.lane,
+                               .partition = (int32_t)row.partition,
+                               .attempts = (int32_t)row.attempts,
+                               .skip = row.skip,
+                               .follows = true,
+                               .filed = row.filed};
         if (row.status != EF_ROW_PENDING || ef__held_find(&job->map, item.partition) < 0)
             break;
-        item.attempts = (int32_t)row.attempts;
-        item.skip = row.skip;
-        item.follows = true;
-        item.interrupted = false;
-        item.filed = row.filed;
-        item.error = (ef_str){0};
+        if (*space == 0) {
+            job->out->more = true;
+            break;
+        }
         rows.status = add_pick(job, (pick){row.position, item}, err);
+        --*space;
     }
     return ef__sq_rows_end(&rows);
 }
 
-static ef_status find_due(claim_job *job, ef_error *err)
+/* Finds due rows; one more than the limit, in order to know whether there are more. */
+static ef_status find_due_rows(claim_job *job, int64_t now_us, due_row **out, size_t *out_count,
+                               ef_error *err)
 {
-    int64_t now_us = sq_now_us(job->store);
     ef__sq_rows rows = sq_each_retry_row_due(
         job->conn, &(struct sq_retry_row_due){.lane = job->lane.id, .now = now_us}, job->arena,
         err);
     struct sq_retry_row_due_row row;
-    ef_status st;
+    size_t cap = 0;
 
-    while (job->pick_count <= job->limit && sq_next_retry_row_due(&rows, &row)) {
+    while (*out_count <= job->limit && sq_next_retry_row_due(&rows, &row)) {
         ef_claimed_row item = {.lane = row.lane,
                                .partition = (int32_t)row.partition,
                                .attempts = (int32_t)row.attempts,
@@ -255,13 +266,36 @@ static ef_status find_due(claim_job *job, ef_error *err)
                                .error = row.error,
                                .filed = row.filed,
                                .interrupted = row.trying};
+        due_row *due;
         if (ef__held_find(&job->map, item.partition) < 0)
             continue;
-        rows.status = add_pick(job, (pick){row.position, item}, err);
-        if (rows.status == EF_OK)
-            rows.status = find_following(job, &item, row.lane_id, row.stream, row.seq, err);
+        due = ef__arena_grow(job->arena, *out, *out_count, sizeof *due, &cap);
+        if (!due) {
+            rows.status = ef__no_memory(err);
+            continue;
+        }
+        due[(*out_count)++] = (due_row){{row.position, item}, row.lane_id, row.stream, row.seq};
+        *out = due;
     }
-    st = ef__sq_rows_end(&rows);
+    return ef__sq_rows_end(&rows);
+}
+
+/* The rows that follow get the space that due rows leave: if a thousand streams fail, their next
+ * thousand rows each are not read with every attempt. */
+static ef_status find_due(claim_job *job, ef_error *err)
+{
+    int64_t now_us = sq_now_us(job->store);
+    due_row *due = NULL;
+    size_t count = 0, space;
+    ef_status st = find_due_rows(job, now_us, &due, &count, err);
+
+    space = count < job->limit ? job->limit - count : 0;
+    job->out->more = count > job->limit;
+    for (size_t i = 0; st == EF_OK && i < count; i++) {
+        st = add_pick(job, due[i].first, err);
+        if (st == EF_OK)
+            st = pick_following(job, &due[i], &space, err);
+    }
     return st == EF_OK
                ? sq_one_retry_row_next_due(
                      job->conn, &(struct sq_retry_row_next_due){job->lane.id, .now = now_us},
@@ -363,7 +397,7 @@ static ef_status claim_once(claim_job *job, ef_error *err)
     job->picks = NULL;
     job->pick_count = job->pick_cap = 0;
     job->limit = job->is->limit;
-    job->changed = false;
+    job->changed = job->out->more = false;
     if (st == EF_OK)
         st = read_batch(job, err);
     /* Due rows are not recorded: a retry row counts its own attempts. And a claim that finds
