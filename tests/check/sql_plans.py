@@ -55,7 +55,7 @@ ALLOWED_JOURNAL = {
     "row_after": (("SCAN l ", "SCAN s", "SCAN m", "SCAN f", "SCAN 3 CONSTANT ROWS", "SCAN p",
                    "USE TEMP B-TREE"), "lanes and offsets are few, and each lane has the rows of a page"),
     "published_before": (("SCAN l ", "SCAN s", "SCAN p", "USE TEMP B-TREE"), "the same"),
-    "row_count": (("SCAN l ", "SCAN m", "SCAN f", "SCAN 3 CONSTANT ROWS", "SCAN retry", "SCAN c", "SCAN b"),
+    "row_count": (("SCAN l ", "SCAN m", "SCAN f", "SCAN 3 CONSTANT ROWS", "SCAN retry", "SCAN c", "SCAN r", "SCAN b"),
                   "lanes, offsets and sums are few; what it counts is searched"),
     "retry_row_lookup": ("SCAN t", "one row"),
     "retry_row_due": ("SCAN l", "lanes are few; the exceptions of each are searched"),

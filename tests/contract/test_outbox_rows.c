@@ -374,6 +374,38 @@ static ef_outbox_action act_on(const char *stream, int64_t seq, const char *lane
                               .version_count = 1};
 }
 
+static void requeue(contract *t, const char *stream, int64_t seq)
+{
+    ef_outbox_action act = act_on(stream, seq, "orders");
+    ef_row_list list = {0};
+
+    OK(ef_outbox_requeue(t->journal, &act, &list, &t->err));
+    EF_RELEASE(&list);
+}
+
+CONTRACT(blocked_rows_are_counted_while_dead_rows_come_and_go)
+{
+    contract *t = *state;
+
+    for (int64_t position = 1; position <= 5; position++) {
+        append(t, "a", "t");
+        fail_event(t, "orders", position, EF_ROW_PENDING, 0, 0, "");
+    }
+    CHECK_INT(0, summary(t).blocked);
+    fail_event(t, "orders", 3, EF_ROW_DEAD, 8, 0, "x");
+    CHECK_INT(2, summary(t).blocked);
+    fail_event(t, "orders", 1, EF_ROW_DEAD, 8, 0, "x");
+    CHECK_INT(3, summary(t).blocked);
+    CHECK_INT(3, summary(t).pending);
+    requeue(t, "a", 1);
+    CHECK_INT(2, summary(t).blocked);
+    CHECK_INT(4, summary(t).pending);
+    CHECK_INT(1, summary(t).dead);
+    requeue(t, "a", 3);
+    CHECK_INT(0, summary(t).blocked);
+    CHECK_INT(5, summary(t).pending);
+}
+
 CONTRACT(a_requeued_row_has_no_attempts)
 {
     contract *t = *state;
@@ -778,6 +810,7 @@ CONTRACT(a_refused_act_leaves_no_record)
 }
 
 CONTRACT_MAIN(CASE(acts_are_listed_by_word_and_lane_and_page_by_page),
+              CASE(blocked_rows_are_counted_while_dead_rows_come_and_go),
               CASE(acts_of_a_tenant_are_listed_before_the_list_is_cut),
               CASE(an_act_of_another_kind_is_kept_with_the_others),
               CASE(rows_are_listed_from_a_position_on), CASE(a_queued_row_shows_its_event),

@@ -229,9 +229,14 @@ SELECT e.stream, e.seq, s.tenant, s.name, q.partition, x.partition, x.status, x.
 --        6 row.status int, 7 row.attempts int, 8 row.due_us int, 9 row.error text,
 --        10 row.updated_us int, 11 row.trying bool
 -- from: event ef__acked_event, row ef__retry_state
-INSERT INTO retry_row(lane, position, partition, stream, seq, status, skip, first, attempts,
+-- row: first bool
+INSERT OR FAIL INTO retry_row(lane, position, partition, stream, seq, status, skip, first, attempts,
                              due, error, updated, filed, trying)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, ?9, ?10, 0, ?11);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0,
+        NOT EXISTS (SELECT 1 FROM retry_row r INDEXED BY retry_row_of_stream
+                     WHERE r.lane = ?1 AND r.stream = ?4 AND r.seq < ?5),
+        ?7, ?8, ?9, ?10, 0, ?11)
+RETURNING first;
 
 -- name: retry_row_add_filing
 -- only: sqlite PostgreSQL updates in retry_row_put
@@ -239,9 +244,10 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, ?7, ?8, ?9, ?10, 0, ?11);
 UPDATE retry_row SET filed = filed + 1 WHERE lane = ?1 AND position = ?2;
 
 -- name: retry_row_set_first
--- Recomputes which retry row is the first of its stream in its lane, after one was added or deleted.
+-- Recomputes which retry row is the first of its stream in its lane, after one was added before the
+-- others, or deleted.
 -- binds: 1 lane int, 2 stream int
-UPDATE retry_row SET first = 1 - first
+UPDATE OR FAIL retry_row SET first = 1 - first
  WHERE lane = ?1
    AND position IN (SELECT f.position FROM retry_row f INDEXED BY retry_row_of_stream
                      WHERE f.lane = ?1 AND f.stream = ?2 ORDER BY f.seq LIMIT 2)
@@ -254,7 +260,7 @@ UPDATE retry_row SET first = 1 - first
 -- binds: 1 lane int, 2 position int, 3 row.status int, 4 row.skip bool, 5 row.attempts int,
 --        6 row.due_us int, 7 row.error text, 8 row.updated_us int, 9 row.trying bool
 -- from: row ef__retry_state
-UPDATE retry_row SET status = ?3, skip = ?4, attempts = ?5, due = ?6, error = ?7,
+UPDATE OR FAIL retry_row SET status = ?3, skip = ?4, attempts = ?5, due = ?6, error = ?7,
        updated = ?8, trying = ?9 WHERE lane = ?1 AND position = ?2;
 
 -- name: retry_row_delete
@@ -306,7 +312,8 @@ SELECT 1 FROM lane WHERE id = ?1;
 -- name: row_after
 -- Rows in order of position and lane, from a place on. Each lane is read along its index up to the
 -- limit, its retry rows by status; then they are merged, and the events of the rows that are left are
--- read. So the cost of a page does not depend on the number of rows.
+-- read. So the cost of a page does not depend on the number of rows. Of waiting rows it returns the
+-- oldest one, which is queued, has failed, or is a pending row that is the first of its stream.
 -- binds: 1 page.lane text (name, or '' for all), 2 page.any_tenant bool, 3 page.tenant text,
 --        4 page.status int (or -1 for all), 5 page.show int (see ef__row_show), 6 page.from int,
 --        7 page.after int (positions), 8 page.after_lane int (id of the last lane at that
@@ -345,15 +352,24 @@ page(lane, name, position, status, partition, retry) AS (
     SELECT s.lane, s.name, x.position, x.status, x.partition, 1
       FROM start s CROSS JOIN (VALUES (0), (2), (3)) f CROSS JOIN retry_row x
      WHERE ?4 IN (-1, f.column1)
-       AND (?5 IN (0, 3) OR f.column1 = 0 OR (f.column1 = 2 AND ?5 = 2))
+       AND (?5 IN (0, 3) OR (f.column1 = 0 AND ?5 = 1) OR (f.column1 = 2 AND ?5 = 2))
        AND x.lane = s.lane
        AND x.position IN (
            SELECT r.position FROM retry_row r INDEXED BY retry_row_of_status
             WHERE r.status = f.column1 AND r.lane = s.lane AND r.position >= s.position
               AND (?2 OR (SELECT t.tenant FROM stream t WHERE t.id = r.stream) = ?3)
-              AND (?5 IN (0, 3) OR r.status = 2 OR (?5 = 1) = EXISTS (
+              AND (?5 <> 1 OR EXISTS (
                   SELECT 1 FROM retry_row d INDEXED BY retry_row_dead
                    WHERE d.lane = r.lane AND d.stream = r.stream AND d.status = 3 AND d.seq < r.seq))
+            ORDER BY r.position LIMIT ?9)
+    UNION ALL
+    SELECT s.lane, s.name, x.position, x.status, x.partition, 1
+      FROM start s CROSS JOIN retry_row x
+     WHERE ?5 = 2 AND x.lane = s.lane
+       AND x.position IN (
+           SELECT r.position FROM retry_row r INDEXED BY retry_row_waiting
+            WHERE r.lane = s.lane AND r.first = 1 AND r.status = 0 AND r.position >= s.position
+              AND (?2 OR (SELECT t.tenant FROM stream t WHERE t.id = r.stream) = ?3)
             ORDER BY r.position LIMIT ?9)
      ORDER BY 3, 2 LIMIT ?9)
 SELECT p.name, t.tenant, t.name, e.seq, p.position, coalesce(a.name, y.name), p.status,
@@ -400,8 +416,9 @@ SELECT p.name, t.tenant, t.name, e.seq, p.position, coalesce(a.name, y.name), 5,
 
 -- name: row_count
 -- Queued rows, rows in flight and retry rows by status; the number of blocked rows and the oldest of
--- them. Each lane is counted along its indexes: without a tenant, those of the queue and of the
--- statuses only.
+-- them. Retry rows of all tenants are counted as they change; those of one tenant are read. The oldest
+-- blocked row is the first one after a dead row; if dead rows are many, the first pending one that has
+-- a dead row before it, which is not far then.
 -- binds: 1 query.lane text, 2 query.any_tenant bool, 3 query.tenant text, 4 now int
 -- from: query ef_outbox_query
 -- row ef_outbox_summary: processing int, pending int, failed int, dead int, blocked int,
@@ -413,16 +430,22 @@ WITH in_flight(lane, partition, acked, upto) AS (
        AND h.name = CASE l.kind WHEN 2 THEN l.name ELSE '' END
        AND h.partition = m.partition AND h.token = m.in_flight_token
      WHERE m.in_flight > m.position AND lease_live(h.owner, h.until, h.updated, ?4)),
-retry(status, count) AS (
-    SELECT f.column1, CASE WHEN ?2 THEN (
-               SELECT count(*) FROM lane l CROSS JOIN retry_row x
-                WHERE ?1 IN ('', l.name) AND x.status = f.column1 AND x.lane = l.id)
-           ELSE (SELECT count(*)
-                   FROM lane l CROSS JOIN retry_row x INDEXED BY retry_row_of_status
-                  WHERE ?1 IN ('', l.name) AND x.status = f.column1 AND x.lane = l.id
-                    AND (SELECT t.tenant FROM stream t WHERE t.id = x.stream) = ?3) END
-      FROM (VALUES (0), (2), (3)) f),
-counts(queued, claimed, pending, failed, dead) AS (
+retry(pending, failed, dead, blocked) AS (
+    SELECT ifnull(sum(c.pending), 0), ifnull(sum(c.failed), 0), ifnull(sum(c.dead), 0),
+           ifnull(sum(c.blocked), 0)
+      FROM lane l CROSS JOIN retry_count c WHERE ?2 AND ?1 IN ('', l.name) AND c.lane = l.id
+    HAVING ?2
+    UNION ALL
+    SELECT ifnull(sum(x.status = 0), 0), ifnull(sum(x.status = 2), 0), ifnull(sum(x.status = 3), 0),
+           ifnull(sum(x.status = 0 AND EXISTS (
+               SELECT 1 FROM retry_row d INDEXED BY retry_row_dead
+                WHERE d.lane = x.lane AND d.stream = x.stream AND d.status = 3
+                  AND d.seq < x.seq)), 0)
+      FROM lane l CROSS JOIN retry_row x
+     WHERE NOT ?2 AND ?1 IN ('', l.name) AND x.lane = l.id
+       AND (SELECT t.tenant FROM stream t WHERE t.id = x.stream) = ?3
+    HAVING NOT ?2),
+counts(queued, claimed) AS (
     SELECT CASE WHEN ?2 THEN (
                SELECT count(*) FROM lane l CROSS JOIN outbox_queue o
                 WHERE ?1 IN ('', l.name) AND o.id > l.id << 48 AND o.id < (l.id + 1) << 48)
@@ -435,20 +458,29 @@ counts(queued, claimed, pending, failed, dead) AS (
              WHERE ?1 IN ('', l.name) AND o.id > (h.lane << 48 | h.acked)
                AND o.id <= (h.lane << 48 | h.upto) AND +o.partition = h.partition
                AND (?2 OR (SELECT t.tenant FROM event e JOIN stream t ON t.id = e.stream
-                            WHERE e.position = o.id & 0xffffffffffff) = ?3)),
-           (SELECT count FROM retry WHERE status = 0), (SELECT count FROM retry WHERE status = 2),
-           (SELECT count FROM retry WHERE status = 3)),
-blocked(count, position) AS (
-    SELECT count(*), min(x.position)
-      FROM lane l CROSS JOIN retry_row x INDEXED BY retry_row_of_status
-     WHERE ?1 IN ('', l.name) AND x.status = 0 AND x.lane = l.id
-       AND (?2 OR (SELECT t.tenant FROM stream t WHERE t.id = x.stream) = ?3)
-       AND EXISTS (SELECT 1 FROM retry_row d INDEXED BY retry_row_dead
-                    WHERE d.lane = x.lane AND d.stream = x.stream AND d.status = 3
-                      AND d.seq < x.seq))
-SELECT c.claimed, c.queued - c.claimed + c.pending, c.failed, c.dead, b.count,
+                            WHERE e.position = o.id & 0xffffffffffff) = ?3))),
+blocked(position) AS (
+    SELECT CASE WHEN r.blocked = 0 THEN 0 WHEN r.dead < 10000 THEN (
+               SELECT min((SELECT CASE x.status WHEN 0 THEN x.position END
+                             FROM retry_row x INDEXED BY retry_row_of_stream
+                            WHERE x.lane = d.lane AND x.stream = d.stream AND x.seq > d.seq
+                              AND x.status <> 2 ORDER BY x.seq LIMIT 1))
+                 FROM lane l CROSS JOIN retry_row d INDEXED BY retry_row_dead
+                WHERE ?1 IN ('', l.name) AND d.lane = l.id AND d.status = 3
+                  AND (?2 OR (SELECT t.tenant FROM stream t WHERE t.id = d.stream) = ?3))
+           ELSE (
+               SELECT min((SELECT x.position FROM retry_row x INDEXED BY retry_row_of_status
+                            WHERE x.status = 0 AND x.lane = l.id
+                              AND (?2 OR (SELECT t.tenant FROM stream t WHERE t.id = x.stream) = ?3)
+                              AND EXISTS (SELECT 1 FROM retry_row d INDEXED BY retry_row_dead
+                                           WHERE d.lane = x.lane AND d.stream = x.stream
+                                             AND d.status = 3 AND d.seq < x.seq)
+                            ORDER BY x.position LIMIT 1))
+                 FROM lane l WHERE ?1 IN ('', l.name)) END
+      FROM retry r)
+SELECT c.claimed, c.queued - c.claimed + r.pending, r.failed, r.dead, r.blocked,
        (SELECT e.recorded FROM event e WHERE e.position = b.position)
-  FROM counts c, blocked b;
+  FROM counts c, retry r, blocked b;
 
 -- name: audit_insert
 -- binds: 1 at int, 2 entry.action text, 3 entry.actor text, 4 entry.reason text,

@@ -135,15 +135,16 @@ static ef_status put_retry_row(ef__sq_conn *conn, int64_t lane, int64_t position
                                const looked_up *found, ef_error *err)
 {
     const ef__acked_event *event = &found->event;
+    bool is_first;
     ef_status st;
 
     if (event->has_filed_in)
         return sq_run_retry_row_update(
             conn, &(struct sq_retry_row_update){lane, position, &event->row}, err);
-    st = sq_run_retry_row_insert(
+    st = sq_one_retry_row_insert(
         conn, &(struct sq_retry_row_insert){lane, position, found->partition, event, &event->row},
-        err);
-    return st == EF_OK ? update_first(conn, lane, event->stream, err) : st;
+        &is_first, NULL, err);
+    return st == EF_OK && is_first ? update_first(conn, lane, event->stream, err) : st;
 }
 
 static ef_status remove_retry_row(ef__sq_conn *conn, const sq_lane *lane, const ef_retry_row *x,
