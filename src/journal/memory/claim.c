@@ -232,8 +232,8 @@ static bool add_retry_row(mem_claim *claim, const mem_retry_row *retry, bool fol
 }
 
 /* Adds up to `space` pending rows of the stream that follow its first retry row. It stops at a row
- * of a partition that the caller does not hold: after the number of partitions has changed, a stream
- * may have rows in two. */
+ * of a partition that the caller does not hold: after the number of partitions has changed, a
+ * stream may have rows in two. */
 static bool add_following_rows(mem_claim *claim, size_t index, size_t *space)
 {
     const mem_journal *mem = claim->mem;
