@@ -230,10 +230,9 @@ DELETE FROM everfold.outbox o
 
 -- name: retry_row_due
 -- The due retry rows that are the first of their stream in their lane, with the pending rows after
--- them, as far as the limit has space beside the first ones. The index is by due time and holds only
--- first rows that are not dead: dead rows, rows that are blocked after them and rows that are due later
--- do not slow this down. The row that exceeds the limit is the last one. A row that another transaction
--- is changing (a skip by an operator, say) is left to the next poll, with the rows after it.
+-- them in the space that the first ones leave; a row above the limit is the last one. The index by due
+-- time has only first rows that are not dead, so that others do not slow this down. A row that another
+-- transaction is changing (a skip, say) is left to the next poll, with the rows after it.
 -- binds: 1 lane int (or 0 for the lanes of all projections), 2 partitions int[], 3 now int, 4 limit
 --        int, 5 bytes int (limit)
 -- rows: by hand
@@ -250,15 +249,14 @@ run AS (
     SELECT d.lane_name, d.due AS head_due, d.position AS head, b.*, b.position > d.position AS follows
       FROM due d
       JOIN LATERAL (
-          SELECT y.*, bool_and(y.position = d.position
-                               OR (y.status = 0 AND y.partition = ANY ($2)))
+          SELECT y.*, bool_and(y.position = d.position OR (y.status = 0 AND y.partition = ANY ($2)))
                       OVER (ORDER BY y.seq) AS open
             FROM everfold.retry_row y
            WHERE y.lane = d.lane AND y.stream = d.stream AND y.seq >= d.seq
            ORDER BY y.seq LIMIT $4 + 1 - (SELECT count(*) FROM due)) b ON b.open),
 cut AS (
-    SELECT r.*, row_number() OVER (ORDER BY follows, lane_name, head_due, head, seq) = $4 AS exceeds
-      FROM run r ORDER BY follows, lane_name, head_due, head, seq LIMIT $4)
+    SELECT *, row_number() OVER (ORDER BY follows, lane_name, head_due, head, seq) = $4 AS exceeds
+      FROM run ORDER BY follows, lane_name, head_due, head, seq LIMIT $4)
 SELECT e.position, e.tenant, e.stream, e.seq, e.id, e.stored_type, e.type, e.schema, e.time,
        e.recorded, CASE WHEN e.bytes <= $5 THEN e.data END, e.meta, e.sum, e.hash, e.partition,
        e.lane_name, e.attempts, e.skip, e.follows, CASE WHEN e.follows THEN '' ELSE e.error END,
