@@ -177,7 +177,7 @@ class Faults:
                     " CAST(e.hash AS BLOB) FROM event e"
                     " LEFT JOIN stream s ON s.id = e.stream"
                     " LEFT JOIN event_type t ON t.id = e.type ORDER BY e.position")]
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError): # the message may quote damaged text of the schema
             return None
 
     def flip(self, place, original, offset, bit, good):

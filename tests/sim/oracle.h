@@ -18,6 +18,8 @@
 
 #include "rules.h"
 
+#include "../../src/base/limits.h"
+
 enum {
     LOOK_GENERATIONS = 24,
     LOOK_ROWS = SIM_EVENTS * (RULE_NAMES + 2), /* including the publisher's lane: mail.c */
@@ -109,7 +111,7 @@ typedef struct sim_call {
     bool operates;          /* an operator's action, or a deploy */
     bool removes;           /* removes rows that no generation needs, without a lease */
     bool unfenced;          /* a catch-up or an inline fold: no lease is needed */
-    stored_fence fences[8]; /* that it presented */
+    stored_fence fences[EF_LIMIT_PUBLISHER_PARTITIONS]; /* that it presented */
     int fence_count;
 } sim_call;
 

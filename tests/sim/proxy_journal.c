@@ -233,7 +233,7 @@ static sim_call mark_act(const sim_actor *actor, const ef_partition_lease *held,
 /* The same ack with live tokens. */
 static ef_status forge_mark(sim_world *sim, const ef__ack_request *mark, ef_error *err)
 {
-    ef_partition_lease held[8];
+    ef_partition_lease held[EF_LIMIT_PARTITIONS];
     ef__ack_request forged = *mark;
     ef_claimed_batch taken = EF_CLAIMED_BATCH_INIT;
     ef_status st;
