@@ -79,6 +79,12 @@ SELECT u.tenant, u.id, $3[(u.n * 2 - 1)::integer], $3[(u.n * 2)::integer]
 -- row: ignored
 SELECT everfold.lock_sequencer($1);
 
+-- name: sequencer_lock_now
+-- only: postgres SQLite gives positions as row numbers, without a sequencer
+-- The same without waiting: false if another transaction has the lock or waits for it.
+-- row: is_locked bool
+SELECT everfold.lock_sequencer_now();
+
 -- name: sequencer_try
 -- only: postgres SQLite gives positions as row numbers, without a sequencer
 -- Whether the transaction gives positions to its events: if all their types exist, nothing else waits

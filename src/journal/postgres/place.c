@@ -13,12 +13,15 @@
 #include "../../base/limits.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #define PASS_EVENTS 2000
 #define PASS_BYTES_ENOUGH (16 << 20) /* the last event may exceed it */
 #define SNAPSHOT_BYTES_MAX (1 << 20)
 #define NOTIFY_PAUSE_MS 5 /* a process that began to sleep since polls in less time */
 #define UNSURE_TRIES 3
+#define PAUSE_US 1000 /* about as long as a commit */
+#define PAUSE_MAX_US 8000
 
 /* --- what was seen ---------------------------------------------------------------------------- */
 
@@ -70,6 +73,7 @@ typedef struct pass {
     pg_since since, next;
     pg_end end;
     bool is_needed;   /* some thread waits for an event that has no position yet */
+    bool is_locked;   /* this transaction has the sequencer lock */
     bool is_complete; /* every event that was visible has its position */
     int64_t last;     /* number of the last event that got one */
     placed placed[PASS_EVENTS];
@@ -269,18 +273,27 @@ static bool any_waiting(const pass *p)
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-static ef_status send_pass(const pass *p, ef__pg_conn *conn, ef_error *err)
+/* Whether a thread waits for an event that no other process has placed, and if so, the lock. */
+static ef_status begin_pass(pass *p, ef__pg_conn *conn, ef_error *err)
+{
+    ef_status st = send_places(p, conn, err);
+
+    if (st == EF_OK)
+        st = ef__pg_send(conn, PJ_SEQUENCER_LOCK_NOW, NULL, err);
+    if (st == EF_OK)
+        st = receive_places(p, conn, err);
+    return st == EF_OK ? pj_receive_sequencer_lock_now(conn, &p->is_locked, NULL, err) : st;
+}
+
+/* The end of the log, and the events that have no position. */
+static ef_status send_find(const pass *p, ef__pg_conn *conn, ef_error *err)
 {
     struct pj_unplaced_find find = {.since = ef__buf_str(&p->since.snapshot),
                                     .high = p->since.high,
                                     .limit = PASS_EVENTS,
                                     .bytes = PASS_BYTES_ENOUGH};
-    ef_status st = pj_send_sequencer_lock(conn, p->store->base.options.busy_ms, err);
+    ef_status st = pj_send_sequencer_begin(conn, pg_clock(p->store), err);
 
-    if (st == EF_OK)
-        st = pj_send_sequencer_begin(conn, pg_clock(p->store), err);
-    if (st == EF_OK)
-        st = send_places(p, conn, err);
     return st == EF_OK ? pj_send_unplaced_find(conn, &find, err) : st;
 }
 
@@ -292,7 +305,7 @@ static void reset_pass(pass *p)
     p->end = (pg_end){0};
     p->count = 0;
     p->last = 0;
-    p->is_complete = false;
+    p->is_complete = p->is_locked = false;
 }
 
 static ef_status pass_work(void *context, ef__pg_conn *conn, ef_error *err)
@@ -303,14 +316,13 @@ static ef_status pass_work(void *context, ef__pg_conn *conn, ef_error *err)
 
     reset_pass(p);
     pg_since_read(p->store, &p->since);
-    st = send_pass(p, conn, err);
-    if (st == EF_OK)
-        st = ef__pg_receive(conn, NULL, err);
+    st = begin_pass(p, conn, err);
+    if (st != EF_OK || !p->is_needed || !p->is_locked)
+        return st;
+    st = send_find(p, conn, err);
     if (st == EF_OK)
         st = pg_end_read(ef__pg_rows_receive(conn, NULL, err), &p->end, err);
-    if (st == EF_OK)
-        st = receive_places(p, conn, err);
-    if (st != EF_OK || !p->is_needed)
+    if (st != EF_OK)
         return st;
     rows = ef__pg_rows_receive(conn, NULL, err);
     if (rows.status == EF_OK)
@@ -324,8 +336,10 @@ static void record_pass(pass *p)
 {
     if (p->count)
         atomic_fetch_add(&p->store->commits, 1);
-    pg_end_record(p->store, &p->end);
-    pg_record_seen(p->store, p->end.position);
+    if (p->end.clock_read_us) {
+        pg_end_record(p->store, &p->end);
+        pg_record_seen(p->store, p->end.position);
+    }
     if (p->next.high)
         record_since(p->store, &p->next);
     set_places(p);
@@ -338,14 +352,25 @@ static int64_t mono_ms(void)
     return clock->mono_us(clock->context) / 1000;
 }
 
+/* Another process has the lock, and places these events too if they were committed in time. So
+ * they are looked up again after a pause: a queue for the lock would pass it on to processes
+ * whose events have their positions. */
+static void pause_pass(int64_t *pause_us)
+{
+    (void)nanosleep(&(struct timespec){0, *pause_us * 1000}, NULL);
+    *pause_us = *pause_us < PAUSE_MAX_US ? *pause_us * 2 : *pause_us;
+}
+
 /* Until all threads have what they wait for, or busy_ms have passed. */
 static ef_status run_passes(pass *p, ef_error *err)
 {
-    int64_t until_ms = mono_ms() + p->store->base.options.busy_ms;
+    int64_t until_ms = mono_ms() + p->store->base.options.busy_ms, pause_us = PAUSE_US;
     int unsure = 0;
     ef_status st;
 
     do {
+        if (p->is_needed && !p->is_locked)
+            pause_pass(&pause_us);
         st = ef__pg_transaction(p->store->pool, EF__PG_WRITE, pass_work, p, err);
         if (st == EF_OK)
             record_pass(p);

@@ -63,6 +63,17 @@ BEGIN
             pg_catalog.set_config('idle_in_transaction_session_timeout', '700', true);
 END $$;
 
+-- Acquires the lock if it is free and no other transaction waits for it: false if not.
+CREATE FUNCTION everfold.lock_sequencer_now() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    LOCK TABLE everfold.sequencer_lock IN EXCLUSIVE MODE NOWAIT;
+    PERFORM pg_catalog.set_config('lock_timeout', '500', true),
+            pg_catalog.set_config('idle_in_transaction_session_timeout', '700', true);
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
 -- Whether this transaction gives positions to its events: it has acquired the sequencer lock, in at most `ms`
 -- milliseconds, and no event that is committed lacks a position. `since` and `high` are what the process has seen
 -- (unplaced_find). `last`, if not null: and the log ends at this position with this hash, in a journal with so many
@@ -139,7 +150,7 @@ BEGIN
             $2, $1, created));
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION everfold.check_damage(), everfold.check_new_type(text, text),
+REVOKE ALL ON FUNCTION everfold.check_damage(), everfold.check_new_type(text, text), everfold.lock_sequencer_now(),
     everfold.try_sequencer(bigint, text, bigint, bigint, bytea, bigint) FROM PUBLIC;
 
 -- Appends events to a stream in the transaction of the caller: with its own rows, all or nothing.
@@ -329,7 +340,7 @@ BEGIN
                      AND a.grantee <> c.relowner LOOP
         EXECUTE format('GRANT UPDATE (position, recorded, sum, hash, type) ON everfold.event TO %s', worker.role);
         EXECUTE format('GRANT USAGE, SELECT ON everfold.event_number TO %s', worker.role);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION everfold.try_sequencer(bigint, text, bigint, bigint, bytea, bigint) '
-            || 'TO %s', worker.role);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION everfold.try_sequencer(bigint, text, bigint, bigint, bytea, bigint), '
+            || 'everfold.lock_sequencer_now() TO %s', worker.role);
     END LOOP;
 END $$;
