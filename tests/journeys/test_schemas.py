@@ -2,7 +2,7 @@
 import subprocess
 
 import kit
-from kit import Journey, on_stores
+from kit import Journey, on_stores, wait_until
 
 FOLD = """projection totals version {version}
   view stream
@@ -94,7 +94,13 @@ class Schemas(Journey):
             for other, theirs in locks.items():
                 self.assertFalse(journal != other and mine & theirs, f"{journal} and {other} share a lock")
         session = self.hold_in_psql("LISTEN shop; LISTEN bank;")
-        self.ef("event", "append", "s0", "--type", "moved", "--data", '{"amount": 1}', env=self.journals["shop"])
+        for env in self.journals.values():  # a notification is sent only if a process sleeps
+            self.start("work", "--silent", env=env)
+        wait_until(lambda: kit.sql(self.url, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND database = "
+                                   "(SELECT oid FROM pg_database WHERE datname = current_database());").strip() == "2",
+                   "a worker of each journal sleeps")
+        for _ in range(10):
+            self.ef("event", "append", "s0", "--type", "moved", "--data", '{"amount": 1}', env=self.journals["shop"])
         kit.sql(self.url, """SELECT seq FROM shop.append('', 's0', NULL, '{"type": "moved"}');""")
         session.stdin.write("SELECT 1;\n")
         out = session.communicate(timeout=60)[0]
@@ -114,7 +120,7 @@ class Schemas(Journey):
                  WHERE (l.locktype = 'advisory' OR c.relname IN ('sequencer_lock', 'lock_live') OR c.relname ~ '^lock_[0-9]$') AND l.pid = pg_catalog.pg_backend_pid();
                 RETURN NULL;
             END $$;
-            CREATE TRIGGER note AFTER INSERT ON {schema}.event FOR EACH STATEMENT EXECUTE FUNCTION {table}_note();
+            CREATE TRIGGER note AFTER INSERT OR UPDATE ON {schema}.event FOR EACH STATEMENT EXECUTE FUNCTION {table}_note();
             CREATE TRIGGER note AFTER INSERT OR UPDATE ON {views}.watermark
                 FOR EACH STATEMENT EXECUTE FUNCTION {table}_note();""")
         self.ef("event", "append", "s0", "--type", "moved", "--data", '{"amount": 1}', env=self.journals[journal])
