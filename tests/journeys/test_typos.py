@@ -25,6 +25,13 @@ class Typos(Journey):
         self.assertEqual("", answer.out)
         return answer.err
 
+    def test_a_rebuild_of_one_tenant_is_refused(self):
+        self.ef("init")
+        self.deploy(kit.CUSTOMERS_FOLD)
+        answer = self.ef("projection", "rebuild", "customers", "--tenant", "acme", code=2)
+        self.assertIn("--tenant acme cannot be rebuilt alone; omit --tenant", answer.err)
+        self.assertEqual([], self.ef("run", "ls", "-o", "json").json())
+
     def test_a_query_that_names_an_unknown_field_is_an_error(self):
         self.ef("init")
         self.deploy(kit.CUSTOMERS_FOLD)
